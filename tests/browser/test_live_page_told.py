@@ -66,7 +66,7 @@ def test_a_service_that_no_longer_answers_is_not_called_tolerable(browser, bundl
         page.route("**/v1/live*", lambda route: route.abort())
         await_verdict(page, "No answer")
         said = page.locator("#reason").inner_text()
-        assert "has not answered since" in said and said.endswith("what it said then: Tolerable.")
+        assert "has not answered since" in said and said.endswith("from then: Tolerable.")
         assert (
             page.title().startswith("(?) No answer")
             and page.locator("#status").get_attribute("data-status") == "lost"
@@ -82,7 +82,7 @@ def test_a_page_that_knows_nothing_says_nothing_and_a_wrong_token_is_told(
     browser, bundle_path, tmp_path
 ):
     with monitored.serving(
-        bundle_path, tmp_path / "s.sqlite", ROADWORTHY_TOKEN="a-secret"
+        bundle_path, tmp_path / "s.sqlite", ROADWORTHY_TOKEN=monitored.TOKEN
     ) as service:
         page, _ = opened(browser, service.address, "phone")
         await_verdict(page, "This service needs its token")
@@ -92,10 +92,10 @@ def test_a_page_that_knows_nothing_says_nothing_and_a_wrong_token_is_told(
         )
         page.fill("#token", "another")
         page.click("#token-form button")
-        await_text(page, "#reason", "What was given is not its token.")
+        await_text(page, "#reason", "The token is wrong.")
         page.wait_for_timeout(1500)
         assert page.locator("#reason").inner_text(), "and it stays until another is given"
-        page.fill("#token", "a-secret")
+        page.fill("#token", monitored.TOKEN)
         page.click("#token-form button")
         await_verdict(page, "Waiting for events")
         assert "None so far" in page.locator("#alarms").inner_text()
@@ -132,29 +132,6 @@ def test_the_end_of_the_scores_alarm_is_shown_while_labels_keep_one_on(
         page.context.close()
 
 
-def test_the_burden_of_proof_stands_beside_the_calibrated_one_where_events_are_alike(
-    browser, bundle_path, tmp_path
-):
-    with monitored.serving(bundle_path, tmp_path / "s.sqlite") as service:
-        page, troubles = opened(browser, service.address, "desk")
-        rule = page.locator("#exceedance-rule")
-        calibrated = service.get("/v1/bundle")["alarm"]["rings"]
-        await_text(page, "#exceedance-rule", calibrated)
-        rows = monitored.events(250)
-        service.post(
-            [{**rows[i // 4], "id": f"x{i}", "time": monitored.START + i} for i in range(1000)]
-        )
-        await_that(page, lambda: rule.inner_text() != calibrated)
-        now = service.get("/v1/live")["rings"]
-        assert now.startswith("alarm from 50%, and ") and now != calibrated
-        assert (
-            rule.inner_text()
-            == f"{now} (8,100 as calibrated: it follows how alike events of the stream are)"
-        )
-        assert troubles == []
-        page.context.close()
-
-
 def test_what_is_dragged_over_stays_until_somebody_goes_back(browser, bundle_path, tmp_path):
     with monitored.serving(bundle_path, tmp_path / "s.sqlite") as service:
         service.post(monitored.events(400) + monitored.events(200, first=400, shifted=0.9))
@@ -185,13 +162,11 @@ def test_that_nearly_all_events_are_late_comes_before_what_the_few_others_lack(
     with monitored.serving(bundle_path, tmp_path / "s.sqlite") as service:
         service.post({"id": "x", "scores": {"knn": 0.4}})
         page, troubles = opened(browser, service.address, "desk")
-        await_verdict(page, "Cannot tell")
+        await_verdict(page, "No estimate")
         assert service.post(monitored.events(300)).json["late"] == 300
         said = page.locator("#reason")
-        await_that(page, lambda: "refused as late" in said.inner_text())
-        assert (
-            "lacks" not in said.inner_text() and "start it with a new --state" in said.inner_text()
-        )
+        await_that(page, lambda: "events were refused" in said.inner_text())
+        assert "new --state" in said.inner_text()
         assert troubles == []
         page.context.close()
 
@@ -202,7 +177,7 @@ def test_a_page_whose_events_are_all_refused_does_not_wait_for_any(browser, bund
         await_verdict(page, "Waiting for events")
         ahead = datetime.now(UTC).timestamp() + 9000.0
         assert service.post(monitored.events(50, start=ahead)).json["ahead"] == 50
-        await_verdict(page, "Cannot tell")
+        await_verdict(page, "No estimate")
         reason = page.locator("#reason").inner_text()
-        assert "ahead of this machine's clock" in reason and "--state" not in reason
+        assert "50 ahead" in reason
         page.context.close()

@@ -68,21 +68,19 @@ def test_while_nothing_can_be_written_nothing_is_called_tolerable(
         await_verdict(page, "Tolerable")
         risk = page.locator("#risk").inner_text()
         with no_space(service) as error:
-            await_verdict(page, f"Cannot tell: {UNWRITTEN}")
-            assert page.title().startswith(f"Cannot tell: {UNWRITTEN}")
-            assert error in reason(page) and reason(page).endswith(
-                "of the events before: Tolerable."
-            )
+            await_verdict(page, f"No estimate: {UNWRITTEN}")
+            assert page.title().startswith(f"No estimate: {UNWRITTEN}")
+            assert error in reason(page) and reason(page).endswith("from before: Tolerable.")
             assert page.locator("#risk").inner_text() == risk and opacity(page) < 1, (
                 "figures of before"
             )
             assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
             # Who counts may wait for the disk so long that no figures come: the service itself still answers.
             page.route("**/v1/live*", lambda route: route.abort())
-            await_verdict(page, "Cannot tell")
-            assert reason(page).startswith(f"The service says: {UNWRITTEN}.")
+            await_verdict(page, "No estimate")
+            assert reason(page).startswith("The service says: The state cannot be written.")
             page.unroute("**/v1/live*")
-            await_verdict(page, f"Cannot tell: {UNWRITTEN}")
+            await_verdict(page, f"No estimate: {UNWRITTEN}")
         service.post(monitored.events(20, first=300, start=time.time() - 900.0))
         await_verdict(page, "Tolerable")
         assert opacity(page) == 1
@@ -121,14 +119,11 @@ def test_events_that_are_refused_are_told_beside_an_alarm_by_labels(browser, bun
         )
         await_verdict(page, "Alarm, and most events are not counted")
         assert page.title().startswith("(!) Alarm, and most events are not counted")
-        assert (
-            "By the scores nobody can tell now: 200 of the last 200 events were refused as late"
-            in reason(page)
-        )
+        assert "200 of the last 200 events were refused" in reason(page)
         window = page.locator("#windows tbody tr").first
         assert (
             re.search(r"watched\)\s+0\s", window.inner_text())
-            and "cannot tell" in window.inner_text()
+            and "no estimate" in window.inner_text()
         )
         assert troubles == []
         page.context.close()
@@ -146,7 +141,7 @@ def test_a_new_state_of_the_same_bundle_is_another_stream(browser, bundle_path, 
     with monitored.serving(bundle_path, tmp_path / "after.sqlite", "--port", port) as service:
         service.post(monitored.events(150, start=monitored.START + 86_400.0))
         await_text(page, "#events", "150")
-        await_that(page, lambda: asked[-1].endswith("/v1/live?after_event=150"))
+        await_that(page, lambda: "/v1/live?after_event=150&" in asked[-1])
         page.locator("#figure-risk .u-over").hover(position={"x": 5, "y": 40})
         shown = page.locator("#figure-risk .now")
         await_that(page, lambda: ": " in shown.inner_text())
@@ -172,10 +167,7 @@ def test_how_old_the_newest_event_is_and_how_many_posts_were_refused_is_told(
         detail = page.locator("#events-detail")
         assert "newest: 14 Nov 2023, 22:18:20 UTC" in detail.inner_text()
         assert "3 posts refused since the service started" in detail.inner_text()
-        assert (
-            "The newest event is of 14 Nov 2023, 22:18:20 UTC: nothing is known of the time since."
-            in reason(page)
-        )
+        assert "The newest event is from 14 Nov 2023, 22:18:20 UTC" in reason(page)
         service.post(monitored.events(1, first=400, start=time.time() - 405.0))
         await_that(page, lambda: "newest event" not in reason(page))
         assert verdict(page) == "Tolerable" and "newest: " in detail.inner_text()

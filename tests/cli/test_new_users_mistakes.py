@@ -179,7 +179,7 @@ def test_a_folder_is_no_bundle_and_no_address_is_told_without_what_to_do(
     assert not list(tmp_path.iterdir()), "nothing is left behind"
     said = refused(cli("monitor", "label-queue", "http://127.0.0.1:1"))
     assert (
-        said.startswith("there is no monitor at http://127.0.0.1:1 (")
+        said.startswith("There is no monitor at http://127.0.0.1:1 (")
         and "`roadworthy monitor BUNDLE` starts one" in said
     )
 

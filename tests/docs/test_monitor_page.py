@@ -64,8 +64,7 @@ def test_a_table_becomes_the_events_that_are_posted(tmp_path, monkeypatch, kind)
     import pyarrow as pa
     from pyarrow import csv, parquet
 
-    from roadworthy.web.batch import Batch
-    from roadworthy.web.events import Reader
+    from roadworthy.web.events import Batch, Reader
 
     knn, energy = [0.41, 0.38, float("nan") if kind == "parquet" else None], [-2.7, None, -3.1]
     start = 1_772_409_600

@@ -24,8 +24,14 @@ from roadworthy.analysis.risk.calibration import calibrate
 from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.monitor import Bundle, Forecast, Windows
 from roadworthy.monitor.self_test import expected_state
+from roadworthy.web.counting import Counting
+from roadworthy.web.events import Batch, Reader, Single
+from roadworthy.web.service import text_of
+from roadworthy.web.state_file import StateFile
+from roadworthy.web.webhook import Outbox
 
 START = 1_700_000_000.0
+TOKEN = "a-secret-of-16-characters"
 SUBJECT = "lesion-2.3.1"
 
 
@@ -67,6 +73,51 @@ def events(
         }
         for i in range(n)
     ]
+
+
+def state_at(path: Path, made: Bundle, **more: Any) -> StateFile:
+    return StateFile(path, bundle=made.id, content=text_of(made), **more)
+
+
+class Heard(Outbox):
+    """An outbox that remembers what was added."""
+
+    def __init__(self, file: StateFile) -> None:
+        super().__init__(file)
+        self.alarms: list[dict[str, Any]] = []
+
+    def add(self, alarm: Any) -> None:
+        self.alarms.append(dict(alarm))
+        super().add(alarm)
+
+    @property
+    def kinds(self) -> list[str]:
+        return [alarm["kind"] for alarm in self.alarms]
+
+
+def counting_at(path: Path, made: Bundle, **more: Any) -> Counting:
+    """What counts into a file; `outbox` is a `Heard`."""
+    file = state_at(path, made)
+    return Counting(made, file, outbox=Heard(file), **more)
+
+
+def killed(counting: Counting) -> Counting:
+    """The same file opened again; the one before kept no snapshot."""
+    counting.file.close()
+    return counting_at(counting.file.path, counting.bundle)
+
+
+def batch_of(items: list[dict[str, Any]], made: Bundle, *, now: float = START) -> Batch:
+    body = json.dumps(items).encode()
+    found = Reader(made.calibration, subject=made.subject).read(body, now=now)
+    assert isinstance(found, Batch)
+    return found
+
+
+def single_of(item: dict[str, Any], made: Bundle, *, now: float = START) -> Single:
+    found = Reader(made.calibration, subject=made.subject).read(json.dumps(item).encode(), now=now)
+    assert isinstance(found, Single)
+    return found
 
 
 def ndjson(items: list[dict[str, Any]]) -> bytes:
@@ -153,9 +204,13 @@ def start(
     state: Path,
     *options: str,
     snapshot_bytes: int | None = None,
+    program: str = "",
     **environment: str,
 ) -> Service:
-    """`roadworthy monitor`, ready; with `snapshot_bytes`, one that keeps snapshots far more often."""
+    """`roadworthy monitor`, ready; or a `program` that gets the paths of bundle and state.
+
+    With `snapshot_bytes` it keeps snapshots far more often.
+    """
     command = [
         *(
             "-m",
@@ -172,6 +227,8 @@ def start(
     ]
     if snapshot_bytes is not None:
         command = ["-c", OFTEN, str(bundle_path), str(state), str(snapshot_bytes)]
+    if program:
+        command = ["-c", program, str(bundle_path), str(state)]
     process = subprocess.Popen(
         [sys.executable, *command],
         stdout=subprocess.PIPE,

@@ -1,42 +1,35 @@
-"""Groups of posts, counted: what each is told, what a restart finds, and what the file keeps."""
+"""Groups of posts, counted: what each is told, what a restart finds, and that no post harms another."""
 
 from __future__ import annotations
 
 import json
-import math
+import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from monitored import START, events
+from monitored import START, batch_of, bundle, counting_at, events, killed, single_of, state_at
 
-from roadworthy.monitor import Bundle, EventError, Taken
-from roadworthy.store import StoreError
-from roadworthy.web import counting as module
-from roadworthy.web.batch import Batch, Label, Labelled, Single
-from roadworthy.web.counting import Counting
-from roadworthy.web.events import Reader
-from roadworthy.web.ledger import Full, Ledger
-from roadworthy.web.readings import AT_ONCE
+from roadworthy.monitor import Bundle, EventError, Monitor, Taken
+from roadworthy.web import state_file
+from roadworthy.web.clock import Clock
+from roadworthy.web.counting import Counting, Labelled, restored
+from roadworthy.web.events import Label, Single
+from roadworthy.web.state_file import LABELS, Full, StateFile
 
-
-def ledger_at(path: Path, made: Bundle, **more) -> Ledger:
-    return Ledger(path, bundle=made.id, content="{}", **more)
-
-
-def batch_of(items: list[dict], made: Bundle) -> Batch:
-    return Reader(made.calibration, subject=made.subject).read(
-        json.dumps(items).encode(), now=START
-    )
+ONE = Taken(1, 0, 0, 0)
+FOUND_AGAIN = settings(
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
-def single_of(item: dict, made: Bundle) -> Single:
-    return Reader(made.calibration, subject=made.subject).read(json.dumps(item).encode(), now=START)
+@pytest.fixture
+def counting(made: Bundle, tmp_path: Path) -> Counting:
+    return counting_at(tmp_path / "s.sqlite", made)
 
 
-def test_a_group_counts_as_its_posts_would_one_by_one(made, tmp_path):
+def test_a_group_counts_as_its_posts_would_one_by_one(made, counting):
     a, b, c = events(30), events(30, first=20), events(1, first=500)[0]
     posts = [
         batch_of(a, made),
@@ -45,110 +38,79 @@ def test_a_group_counts_as_its_posts_would_one_by_one(made, tmp_path):
         single_of(c, made),
         single_of(events(1, first=900)[0], made),
     ]
-    counting = Counting(made, ledger_at(tmp_path / "s.sqlite", made))
     found = counting.commit(posts)
     assert sum(t.accepted for t in found) == 52 and sum(t.repeated for t in found) == 11
-    assert found[0].total == found[2].total == 30 and {found[1].accepted, found[3].accepted} == {
-        0,
-        1,
-    }
-    assert found[4] == Taken(1, 0, 0, 0)
+    assert found[0].total == found[2].total == 30
+    assert (found[1], found[3], found[4]) == (ONE, Taken(0, 1, 0, 0), ONE)
     assert counting.commit([posts[0], posts[4]]) == [Taken(0, 30, 0, 0), Taken(0, 1, 0, 0)]
-    fresh = [
-        batch_of(events(7, first=1000), made),
-        single_of({"id": "x", "time": START + 1010, "scores": {}}, made),
-    ]
+    unscored = single_of({"id": "x", "time": START + 1010, "scores": {}}, made)
+    fresh = [batch_of(events(7, first=1000), made), unscored]
     assert counting.commit(fresh) == [Taken(7, 0, 0, 0), Taken(0, 0, 0, 1)]
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@FOUND_AGAIN
 @given(data=st.data())
 def test_a_restart_finds_what_was_there(made, tmp_path_factory, data):
-    path = tmp_path_factory.mktemp("restart") / "s.sqlite"
-    counting = Counting(made, ledger_at(path, made))
+    counting = counting_at(tmp_path_factory.mktemp("restart") / "s.sqlite", made)
     for _ in range(data.draw(st.integers(1, 4))):
         firsts = data.draw(st.lists(st.integers(0, 60), min_size=1, max_size=4))
         posts: list = [
-            batch_of(events(n, first=f), made)
-            for f in firsts
-            if (n := data.draw(st.integers(1, 25)))
+            batch_of(events(data.draw(st.integers(1, 90)), first=f), made) for f in firsts
         ]
         posts += [single_of(events(1, first=f, shifted=1.0)[0], made) for f in firsts]
-        posts += [
-            [
-                Label(
-                    f"e{firsts[0]}",
-                    data.draw(st.booleans()),
-                    data.draw(st.sampled_from([None, 0.5])),
-                )
-            ]
-        ]
+        probability = data.draw(st.sampled_from([None, 0.5]))
+        posts += [[Label(f"e{firsts[0]}", data.draw(st.booleans()), probability)]]
         counting.commit(posts)
-        if data.draw(st.booleans()):
-            counting.snapshot()
+        act = data.draw(st.sampled_from(["nothing", "snapshot", "read", "ask"]))
+        if act == "ask":
+            counting.questions(5, None)
+        elif act != "nothing":
+            getattr(counting, act)()
     before = counting.monitor.to_bytes()
-    counting.ledger.close()  # as if it had been killed: no snapshot in the end
-    again = Counting(made, ledger_at(path, made))
+    again = killed(counting)
     assert again.monitor.to_bytes() == before
-    again.ledger.close()
+    again.close()
 
 
-def test_what_cannot_be_written_is_not_counted(made, tmp_path):
-    ledger = ledger_at(tmp_path / "s.sqlite", made)
-    counting = Counting(made, ledger)
+def test_what_cannot_be_written_is_not_counted(made, counting):
     counting.commit([batch_of(events(100), made)])
-    ledger.limit(ledger._ask("pragma page_count")[0][0] * 8192)
-    with pytest.raises(Full, match="nothing of this was counted"):
+    file = counting.file
+    file.limit(file._ask("pragma page_count")[0][0] * 8192)
+    with pytest.raises(Full):
         for first in range(100, 100_000, 100):
             counting.commit([batch_of(events(100, first=first), made)])
     counted = counting.monitor.state.counted
-    ledger.limit(None)
+    file.limit(None)
     assert counting.commit([batch_of(events(100, first=counted), made)]) == [Taken(100, 0, 0, 0)]
-    ledger.close()
-    again = Counting(made, ledger_at(tmp_path / "s.sqlite", made))
-    assert again.monitor.state.counted == counted + 100
+    assert killed(counting).monitor.state.counted == counted + 100
 
 
-def test_a_clock_that_goes_back_neither_refuses_nor_doubles(made, tmp_path, monkeypatch):
-    counting = Counting(made, ledger_at(tmp_path / "s.sqlite", made))
+def test_a_clock_that_goes_back_neither_refuses_nor_doubles(made, tmp_path):
     clock = START + 10.0
-    monkeypatch.setattr(module.time, "time", lambda: clock)
+    counting = counting_at(tmp_path / "s.sqlite", made, clock=Clock(wall=lambda: clock))
     assert counting.commit([batch_of(events(10), made)]) == [Taken(10, 0, 0, 0)]
     far = [{**e, "time": START + 86_400 + i} for i, e in enumerate(events(5, first=100))]
-    assert counting.commit([batch_of(far, made)]) == [
-        Taken(0, 0, 0, 0, 5)
-    ]  # ahead of the clock by more than an hour
+    assert counting.commit([batch_of(far, made)]) == [Taken(0, 0, 0, 0, 5)]
     clock -= 7 * 86_400.0
     assert counting.commit([batch_of(events(10, first=5), made)]) == [Taken(5, 5, 0, 0)]
     back = [{**e, "time": START - 7200.0} for e in events(3, first=200)]
     assert counting.commit([batch_of(back, made)]) == [Taken(0, 0, 3, 0)]
-    assert any("look at the clocks" in note for note in counting.windows()[0]["notes"])
 
 
-def test_the_file_stays_small_and_readings_grow_coarse(made, tmp_path):
-    counting = Counting(made, ledger_at(tmp_path / "s.sqlite", made), snapshot_bytes=20_000)
-    for first in range(0, 30_000, 1000):
-        counting.commit([batch_of(events(1000, first=first, step=0.01), made)])
-        counting.read()
-    snapshot, rows = counting.ledger.restored()
-    assert 0 < len(rows) < 30 and sum(len(row[2]) for row in rows) <= 2 * len(snapshot) + 60_000
-    numbers = [reading["event"] for reading in counting.ledger.readings()]
-    assert 10 * AT_ONCE < len(numbers) <= 30 * AT_ONCE and 30_000 - numbers[-1] < 1000
-    ledger = counting.ledger
-    with ledger._transaction() as db:
-        db.execute("delete from points")
-        db.executemany(
-            "insert into points values (?, ?, '{}')", [(i, START + i) for i in range(7200)]
-        )
-    ledger.thin()
-    times = [t for (t,) in ledger._ask("select time from points order by time")]
-    assert (
-        3600 <= len(times) <= 3600 + 62 and max(np.diff(times)) <= 120 and times[-1] == START + 7199
-    )
+def test_events_cannot_walk_the_clock_ahead(made, tmp_path):
+    clock = passed = START
+    own = Clock(wall=lambda: clock, steady=lambda: passed)
+    counting = counting_at(tmp_path / "s.sqlite", made, clock=own)
+    found = [counting.commit([Single(f"x{k}", START + 50.0 * k, None, 0)])[0] for k in range(1, 30)]
+    assert found == [ONE] + [Taken(0, 0, 0, 0, 1)] * 28
+    assert counting.commit([Single("honest", clock, None, 0)]) == [ONE]
+    clock, passed = clock + 7200.0, passed + 7200.0
+    assert counting.commit([Single("later", clock + 59.0, None, 0)]) == [ONE]
+    clock -= 86_400.0  # the machine's own clock goes back: what it showed before still counts
+    assert counting.commit([Single("meanwhile", clock + 86_410.0, None, 0)]) == [ONE]
 
 
-def test_labels_of_events_that_are_gone_need_their_cell_and_time(made, tmp_path):
-    counting = Counting(made, ledger_at(tmp_path / "s.sqlite", made))
+def test_labels_of_events_that_are_gone_need_their_cell_and_time(made, counting):
     counting.commit([batch_of(events(10), made)])
     old = Label("long gone", True, 0.5, 3, START - 1000.0)
     found = counting.commit([[Label("e3", False), Label("nobody", True), old]])
@@ -157,54 +119,190 @@ def test_labels_of_events_that_are_gone_need_their_cell_and_time(made, tmp_path)
     assert sorted(labels.weighed(mark).probability for mark in labels.given) == [0.5, 1.0]
 
 
-@pytest.mark.parametrize(
-    ("apart", "says"), [(1e8, "after the last one"), (-1e8, "before the first one")]
-)
-def test_a_label_of_an_event_outside_the_stream_is_refused_and_not_kept(
-    made, tmp_path, apart, says
-):
-    counting = Counting(made, ledger_at(tmp_path / "s.sqlite", made))
+@pytest.mark.parametrize("apart", [1e8, -1e8])
+def test_a_label_of_an_event_outside_the_stream_is_refused_and_not_kept(made, counting, apart):
     counting.commit([batch_of(events(10), made)])
-    (refused,) = counting.commit(
-        [[Label("e3", True), Label("far off", True, 0.5, 3, START + apart)]]
+    far = Label("far off", True, 0.5, 3, START + apart)
+    (refused,) = counting.commit([[Label("e3", True), far]])
+    assert isinstance(refused, EventError) and "'far off'" in str(refused)
+    assert not counting.monitor.state.labels.given, "a post is accepted whole or not at all"
+    assert [kind for _, kind, _ in counting.file.restored()[1]] != [LABELS]
+
+
+def test_a_label_holds_though_its_event_is_pushed_out_in_the_same_moment(tmp_path):
+    made = bundle(id_horizon=1000)
+    counting = counting_at(tmp_path / "s.sqlite", made)
+    held = counting.monitor.state.recent.capacity
+    counting.commit([batch_of(events(held, step=0.1), made)])
+    later = batch_of(events(held, first=held, step=0.1), made)
+    found = counting.commit([later, [Label("e5", False)]])
+    assert found == [Taken(held, 0, 0, 0), Labelled(1, (), 1)]
+    assert "e5" not in counting.monitor.state.recent.known
+    assert [label.time for label in counting.monitor.state.labels.given.values()] == [START + 0.5]
+
+
+def test_a_label_that_cannot_be_counted_takes_no_other_post_with_it(made, counting):
+    bad = [Label("g1", True, 1.0, 3, START), Label("bad", True, 1.0, 9999, START)]
+    first, second = (single_of(event, made) for event in events(2))
+    found = counting.commit([first, bad, [Label("g2", True, 1.0, 3, START)], second])
+    assert isinstance(found[1], EventError) and "9999" in str(found[1])
+    assert found[:1] + found[2:] == [ONE, Labelled(1, ()), ONE]
+    assert counting.monitor.state.counted == 2 and len(counting.monitor.state.labels.given) == 1
+    before = counting.monitor.to_bytes()
+    assert killed(counting).monitor.to_bytes() == before
+
+
+@FOUND_AGAIN
+@given(
+    posts=st.lists(
+        st.one_of(
+            st.tuples(st.just("event"), st.sampled_from("abcd\ud800"), st.integers(-1, 2)),
+            st.tuples(
+                st.just("label"), st.sampled_from("abe\udfff"), st.sampled_from([-7, -1, 3, 9999])
+            ),
+        ),
+        min_size=1,
+        max_size=8,
     )
-    assert isinstance(refused, EventError) and "'far off'" in str(refused) and says in str(refused)
-    assert not counting.monitor.state.labels.given, "a post is taken whole or not at all"
+)
+def test_whatever_is_in_a_group_disk_and_memory_stay_equal(made, tmp_path_factory, posts):
+    counting = counting_at(tmp_path_factory.mktemp("equal") / "s.sqlite", made)
+    group = [
+        Single(name, START + i, None, cell)
+        if kind == "event"
+        else [Label(name, True, 0.5, cell, START)]
+        for i, (kind, name, cell) in enumerate(posts)
+    ]
+    for (kind, name, _), outcome in zip(posts, counting.commit(group), strict=True):
+        if kind == "event":
+            assert isinstance(outcome, Exception) == (name == "\ud800")
+    before = counting.monitor.to_bytes()
+    again = killed(counting)
+    assert again.monitor.to_bytes() == before
+    again.close()
 
 
-def test_inputs_drawn_for_labelling_keep_their_probability(made, tmp_path):
+@pytest.mark.parametrize("name", ["update_one", "label_all", "update"])
+def test_a_post_that_fails_while_it_is_counted_is_undone_on_disk_too(
+    made, counting, monkeypatch, name
+):
+    real, broken = getattr(Monitor, name), "e13"
+
+    def fails(self: Monitor, first: object, *rest: object, **more: object) -> object:
+        found = real(self, first, *rest, **more)
+        ids = {"update_one": lambda: [first], "update": lambda: list(first.id)}
+        if broken in ids.get(name, lambda: [label.id for label in first])():
+            raise MemoryError("in the middle of it")
+        return found
+
+    posts = [single_of(event, made) for event in events(3, first=10)]
+    counting.commit([*posts, single_of(events(1, first=20)[0], made)])
+    if name == "label_all":
+        counting.commit([single_of(events(1, first=13)[0], made)])
+        bad: object = [Label("e10", True), Label("e13", True)]
+    elif name == "update":
+        bad = batch_of(events(3, first=13), made)
+    else:
+        bad = single_of(events(1, first=13)[0], made)
+    monkeypatch.setattr(Monitor, name, fails)
+    found = counting.commit([posts[0], bad, [Label("e11", False)]])
+    assert isinstance(found[1], MemoryError)
+    assert found[0] == Taken(0, 1, 0, 0) and found[2] == Labelled(1, (), 1)
+    before = counting.monitor.to_bytes()
+    monkeypatch.undo()
+    again = killed(counting)
+    assert again.monitor.to_bytes() == before and len(again.monitor.state.labels.given) == 1
+
+
+def test_a_log_that_holds_what_cannot_be_counted_is_opened_without_it(made, counting):
+    counting.commit([single_of(events(1)[0], made)])
+    bad = [["g1", True, 1.0, 3, START], ["bad", True, 1.0, 9999, START]]
+    good = [["g2", True, 1.0, 3, START]]
+    for row in (json.dumps(bad).encode(), b"no JSON", json.dumps(good).encode()):
+        counting.file.append([(LABELS, row)])
+    again = killed(counting)
+    assert again.monitor.state.counted == 1 and len(again.monitor.state.labels.given) == 1
+
+
+def after_a_kill(path: Path, folder: Path, made: Bundle) -> bytes:
+    """What a restart would find if the process died now: the files are copied as they lie."""
+    folder.mkdir()
+    for one in path.parent.glob(f"{path.name}*"):
+        shutil.copy(one, folder / one.name)
+    file = state_at(folder / path.name, made)
+    try:
+        return restored(made, file).monitor.to_bytes()
+    finally:
+        file.close()
+
+
+def test_a_restart_between_any_two_steps_finds_all_that_was_counted(made, tmp_path, monkeypatch):
+    monkeypatch.setattr(state_file, "PORTION", 40_000)
     path = tmp_path / "s.sqlite"
-    counting = Counting(made, ledger_at(path, made))
-    counting.commit([batch_of(events(400, shifted=0.5), made)])
-    beside = Ledger(path)  # as `label-queue` on the file, while the service runs
-    first = module.draw(module.restored(made, beside).monitor, beside, 20).questions
-    beside.close()
-    second = counting.questions(20, None)
-    assert not {q.id for q in first} & {q.id for q in second}
-    asked = counting.ledger.asked()
-    assert set(asked) == {q.id for q in (*first, *second)} and all(
-        0 < p <= 1 for p in asked.values()
-    )
-    assert all(asked[q.id] >= q.probability for q in first)
-    counting.commit([[Label(first[0].id, True)]])
-    labels = counting.monitor.state.labels
-    (key,) = labels.given
-    assert math.isclose(labels.weighed(key).probability, asked[first[0].id])
-    counting.questions(100, None)
-    raised = counting.ledger.asked()[first[0].id]
-    assert raised > asked[first[0].id] and math.isclose(labels.weighed(key).probability, raised)
-    counting.ledger.close()
-    again = Counting(made, ledger_at(path, made))
-    assert math.isclose(again.monitor.state.labels.weighed(key).probability, raised), (
-        "also after a restart"
-    )
+    counting = counting_at(path, made, snapshot_bytes=100_000)
+    seen: list[int] = []
+    for turn in range(16):
+        counting.commit([batch_of(events(500, first=500 * turn, step=0.01), made)])
+        counting.commit([[Label(f"e{500 * turn + 3}", turn % 3 > 0, 0.5)]])
+        counting.read()
+        body, rows = counting.file.restored()
+        if body is not None:
+            seen.append(len(counting.file._ask("select 1 from log")) - len(rows))
+        assert after_a_kill(path, tmp_path / str(turn), made) == counting.monitor.to_bytes()
+    assert 0 in seen and max(seen) > 0, "rows before the snapshot go in portions, and all of them"
 
 
-def test_a_file_is_counted_into_by_one_process_only(made, tmp_path):
-    ledger = ledger_at(tmp_path / "s.sqlite", made)
-    with pytest.raises(StoreError, match="running"):
-        ledger_at(tmp_path / "s.sqlite", made)
-    ledger.close()
-    ledger_at(tmp_path / "s.sqlite", made).close()
-    with pytest.raises(StoreError, match="there is no state file"):
-        Ledger(tmp_path / "none.sqlite")
+def test_if_there_is_no_room_beside_the_log_a_snapshot_takes_its_place(made, tmp_path):
+    path = tmp_path / "s.sqlite"
+    counting = counting_at(path, made, snapshot_bytes=30_000)
+    for _ in range(20):
+        counting.commit([batch_of(events(500, step=0.01), made)])
+    file = counting.file
+    file.limit(file._ask("pragma page_count")[0][0] * 8192)
+    assert counting._shorten_log() and not file.has_log()
+    assert after_a_kill(path, tmp_path / "killed", made) == counting.monitor.to_bytes()
+
+
+def test_no_alarm_is_lost_or_sent_twice(made, counting):
+    for first in range(0, 4000, 400):
+        shifted = 0.9 if first % 800 == 0 else 0.0
+        counting.commit([batch_of(events(400, first=first, shifted=shifted), made)])
+    said = counting.outbox.alarms
+    assert [a["event"] for a in said] == [a.event for a in counting.monitor.alarms] and len(
+        said
+    ) > 4
+    assert [a["key"] for a in counting.file.alarms()] == [a["key"] for a in said]
+    again = killed(counting)
+    assert again.outbox.alarms == []
+    with again.file._transaction() as db:  # as if they could not be kept before the kill
+        db.execute("delete from alarms where event >= ?", (said[-2]["event"],))
+    third = killed(again)
+    assert third.outbox.alarms == said[-2:]
+
+
+def test_an_alarm_that_cannot_be_sent_fails_no_post(made, counting, monkeypatch):
+    def fails(alarm: dict) -> None:
+        raise RuntimeError("no")
+
+    monkeypatch.setattr(counting.outbox, "add", fails)
+    assert counting.commit([batch_of(events(300, shifted=1.0), made)]) == [Taken(300, 0, 0, 0)]
+    assert counting.monitor.alarm
+
+
+def test_the_file_stays_small(made, tmp_path):
+    counting = counting_at(tmp_path / "s.sqlite", made, snapshot_bytes=20_000)
+    for first in range(0, 30_000, 1000):
+        counting.commit([batch_of(events(1000, first=first, step=0.01), made)])
+        counting.read()
+    snapshot, rows = counting.file.restored()
+    assert sum(len(row[2]) for row in rows) <= 2 * len(snapshot) + 60_000
+
+
+def test_a_state_of_another_version_is_refused(made, tmp_path):
+    counting_at(tmp_path / "s.sqlite", made).close()
+    file = StateFile(tmp_path / "s.sqlite")
+    with file._transaction() as db:
+        db.execute("update meta set value = '1' where key = 'version'")
+    file.close()
+    with pytest.raises(state_file.StoreError, match="version"):
+        state_at(tmp_path / "s.sqlite", made)

@@ -6,26 +6,21 @@ import json
 from pathlib import Path
 
 import pytest
-from monitored import bundle, events, serving
+from monitored import batch_of, bundle, counting_at, events, serving
 
 from roadworthy.cli.app import run
 from roadworthy.monitor import Bundle, Events, Monitor
-from roadworthy.web.batch import Label
-from roadworthy.web.counting import Counting
-from roadworthy.web.events import Reader
-from roadworthy.web.ledger import Ledger
-from roadworthy.web.offline import kept, questions, together
-from roadworthy.web.service import text_of
+from roadworthy.web.events import Label
+from roadworthy.web.offline import questions, together
 
 
 def state_of(path: Path, made: Bundle, items: list[dict], labels: list[Label] = []) -> None:  # noqa: B006
-    counting = Counting(made, Ledger(path, bundle=made.id, content=text_of(made)))
-    reader = Reader(made.calibration, subject=made.subject)
+    counting = counting_at(path, made)
     for at in range(0, len(items), 70):
-        counting.commit([reader.read(json.dumps(items[at : at + 70]).encode(), now=0.0)])
+        counting.commit([batch_of(items[at : at + 70], made)])
     if labels:
         counting.commit([labels])
-    counting.ledger.close()
+    counting.file.close()
 
 
 def test_two_replicas_merged_equal_one_that_saw_all(made, tmp_path):
@@ -39,13 +34,10 @@ def test_two_replicas_merged_equal_one_that_saw_all(made, tmp_path):
     for name, half, part in zip("ab", halves, (labels[1::2], labels[0::2]), strict=True):
         state_of(tmp_path / f"{name}.sqlite", made, half, part)
     state_of(tmp_path / "all.sqlite", made, stream, labels)
-    kept(
-        together([str(tmp_path / "all.sqlite"), str(tmp_path / "all.sqlite")]).monitor,
-        tmp_path / "same.sqlite",
-    )
+    state_of(tmp_path / "none.sqlite", made, [])
     whole, both = (
         together([str(tmp_path / x), str(tmp_path / y)]).monitor
-        for x, y in (("all.sqlite", "same.sqlite"), ("a.sqlite", "b.sqlite"))
+        for x, y in (("all.sqlite", "none.sqlite"), ("a.sqlite", "b.sqlite"))
     )
     assert both.state.counted == 900 == whole.state.counted and both.state.taken.repeated == 20
     for name in ("100", "1000"):
@@ -57,42 +49,6 @@ def test_two_replicas_merged_equal_one_that_saw_all(made, tmp_path):
     oracle.update(Events([e["id"] for e in stream], [e["time"] for e in stream], columns=columns))
     assert (both.state.buckets.total() == oracle.state.buckets.total()).all()
     assert both.risk("1000").risk == oracle.risk("1000").risk
-
-
-def test_ids_that_were_sent_with_different_scores_are_told(made, tmp_path, capsys):
-    stream = events(100)
-    other = [
-        {**e, "scores": {"knn": 9.0, "energy": 9.0}} if i in (5, 6, 7) else e
-        for i, e in enumerate(stream)
-    ]
-    later = [{**e, "time": e["time"] + 1.0} for e in stream]
-    for name, items in (
-        ("a", stream),
-        ("b", other),
-        ("c", other),
-        ("same", stream),
-        ("later", later),
-    ):
-        state_of(tmp_path / f"{name}.sqlite", made, items)
-
-    def told(*names: str) -> tuple[int, str]:
-        files = [str(tmp_path / f"{name}.sqlite") for name in names]
-        capsys.readouterr()
-        assert run(["monitor", "merge", *files]) in (0, 1, 3)
-        said = capsys.readouterr().out
-        assert run(["monitor", "merge", *files, "--json"]) in (0, 1, 3)
-        return json.loads(capsys.readouterr().out)["ids_with_different_scores"], said
-
-    line = "3 ids were sent with different scores to more than one replica: the first stands"
-    for names in (("a", "b"), ("b", "a"), ("a", "b", "c")):
-        count, said = told(*names)
-        assert count == 3 and line in said
-    for names in (("a", "same"), ("b", "c"), ("a", "later")):
-        count, said = told(*names)
-        assert count == 0 and "different scores" not in said
-    first = together([str(tmp_path / "b.sqlite"), str(tmp_path / "a.sqlite")]).monitor
-    alone = together([str(tmp_path / "b.sqlite"), str(tmp_path / "c.sqlite")]).monitor
-    assert (first.state.buckets.total() == alone.state.buckets.total()).all(), "the first stands"
 
 
 def test_running_replicas_are_merged_into_a_state_that_a_service_goes_on_from(
@@ -138,8 +94,8 @@ def test_replicas_of_other_bundles_and_single_states_are_refused(made, tmp_path,
     state_of(tmp_path / "b.sqlite", bundle(subject="lesion-2.4.0"), events(20))
     for sources, says in (
         (("a", "b"), "bundles differ"),
-        (("a",), "two states or more"),
-        (("a", "none"), "no state file"),
+        (("a",), "two states"),
+        (("a", "none"), "no such state file"),
     ):
         assert run(["monitor", "merge", *(str(tmp_path / f"{s}.sqlite") for s in sources)]) == 2
         assert says in capsys.readouterr().err
@@ -149,16 +105,18 @@ def test_the_label_queue_draws_from_a_file_and_from_a_service(bundle_path, tmp_p
     with serving(bundle_path, tmp_path / "s.sqlite") as service:
         service.post(events(400, shifted=0.4))
         found = questions(service.address, 15)
-        assert (
-            run(["monitor", "label-queue", str(tmp_path / "s.sqlite"), "-n", "15", "--json"]) == 0
-        )
-        more = json.loads(capsys.readouterr().out)["questions"]
-        assert len({q["id"] for q in (*found, *more)}) == 30
-        assert run(["monitor", "label-queue", str(tmp_path / "s.sqlite"), "-n", "5"]) == 0
-        lines = capsys.readouterr().out.splitlines()
-        assert lines[0].split("\t") == ["id", "probability", "time"] and len(lines) == 6
-        service.post([{"id": q["id"], "correct": True} for q in more], "/v1/labels")
+        state = str(tmp_path / "s.sqlite")
+        assert run(["monitor", "label-queue", state, "-n", "5"]) == 2
+        assert "in use by a running monitor" in capsys.readouterr().err
+        service.post([{"id": q["id"], "correct": True} for q in found], "/v1/labels")
         assert service.get("/v1/live")["total"]["labels"] == 15
+        service.stop()
+    assert run(["monitor", "label-queue", state, "-n", "15", "--json"]) == 0
+    more = json.loads(capsys.readouterr().out)["questions"]
+    assert len({q["id"] for q in (*found, *more)}) == 30
+    assert run(["monitor", "label-queue", state, "-n", "5"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split("\t") == ["id", "probability", "time"] and len(lines) == 6
     assert run(["monitor", "label-queue", str(tmp_path / "nothing.sqlite")]) == 2
     assert run(["monitor", "label-queue", "http://127.0.0.1:1"]) == 2
     assert run(["monitor", "label-queue", str(tmp_path / "s.sqlite"), "--window", "7"]) == 2

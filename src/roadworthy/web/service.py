@@ -8,39 +8,38 @@ import gc
 import importlib.util
 import json
 import logging
+import resource
 import signal
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from roadworthy.monitor import Bundle
-from roadworthy.registry import not_installed
-from roadworthy.store import StoreError
+from roadworthy.registry import did_you_mean, not_installed
 from roadworthy.web import ServiceError
-from roadworthy.web.delivery import AlarmLog, Webhook
 from roadworthy.web.guard import Guard
-from roadworthy.web.kept_alarms import KeptAlarms
-from roadworthy.web.ledger import Ledger
-from roadworthy.web.outgoing import still_to_send
-from roadworthy.web.snapshots import SNAPSHOT_BYTES
+from roadworthy.web.state_file import StateFile
+from roadworthy.web.webhook import Alarm, AlarmLog, Outbox, Webhook
 
 if TYPE_CHECKING:
     from roadworthy.web.app import App
+    from roadworthy.web.sidecar import Sidecar
 
-EXTRA = ("uvicorn", "orjson")
-"""What it cannot do without; with httptools and uvloop it is faster."""
+EXTRA = ("uvicorn", "httptools", "orjson")
+"""What it cannot do without; with uvloop it is faster."""
 PORT = 8321
-_LOG = logging.getLogger("roadworthy.monitor")
+DESCRIPTORS = 4096
+"""Open files that are wanted: connections have one each."""
 _MALLOPT = ((-3, 1 << 18), (-1, 1 << 20), (-8, 2))
-"""Blocks from 256 kB are given back at once, the heap's end from 1 MB, and two heaps do for two threads: see mallopt(3)."""
+"""Blocks from 256 kB are given back at once, the heap's end from 1 MB; see mallopt(3)."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What `roadworthy monitor` can be told."""
+    """The settings of `roadworthy monitor`."""
 
     bundle: Path
     state: Path
@@ -52,111 +51,54 @@ class Settings:
     max_state_bytes: int | None = None
     webhook: str | None = None
     alarm_log: Path | None = None
-    snapshot_bytes: int = SNAPSHOT_BYTES
-    """By how much the log grows before it is folded into a snapshot; a restart replays what came after it."""
+    snapshot_bytes: int | None = None
+    """By how much the log grows before the next snapshot; a restart replays what came after it."""
     proxy: str | None = None
     outputs: Mapping[str, str] = field(default_factory=dict)
-    """Supervisor -> output of the server of models that is its score."""
+    """Supervisor -> output of the model server that is its score."""
     model: str | None = None
-    """Which model of that server is the subject: NAME or NAME/VERSION; the first that has scores where nobody says."""
+    """Whose answers are counted: NAME, or NAME/versions/V."""
     ids_unique: bool = False
-    """Whether requests to the server of models have ids that differ, so that the same id is the same events."""
+    """Whether requests to the model server have unique ids: the same id is the same events."""
 
 
 def check_extra() -> None:
     """The web extra is installed, or the error names it."""
     missing = [name for name in EXTRA if importlib.util.find_spec(name) is None]
     if missing:
-        raise ImportError(
-            not_installed(
-                f"`roadworthy monitor` needs {' and '.join(missing)} of the extra web", "web"
-            )
-        )
+        needs = f"`roadworthy monitor` needs {' and '.join(missing)} of the extra web"
+        raise ImportError(not_installed(needs, "web"))
 
 
 def build(settings: Settings, *, ready: Callable[[], None] = lambda: None) -> App:
     """The application, with its state restored."""
     check_extra()
     from roadworthy.web.app import App
-    from roadworthy.web.counting import LOOK_S, Counting
+    from roadworthy.web.counting import SNAPSHOT_BYTES, Counting
     from roadworthy.web.keeper import Keeper
-    from roadworthy.web.sidecar import Sidecar
 
     guard = Guard(host=settings.host, names=settings.names, token=settings.token)
     bundle = Bundle.load(settings.bundle)
-    sidecar = None
-    if settings.proxy is not None:
-        outputs, own_token = _outputs(bundle, settings.outputs), settings.token is not None
-        sidecar = Sidecar(
-            settings.proxy,
-            outputs,
-            ids_unique=settings.ids_unique,
-            model=settings.model,
-            own_token=own_token,
-        )
+    sidecar = _sidecar(bundle, settings)
     log = None if settings.alarm_log is None else AlarmLog(settings.alarm_log)
     webhook = None if settings.webhook is None else Webhook(settings.webhook)
-    ledger = Ledger(
+    file = StateFile(
         settings.state,
         bundle=bundle.id,
         content=text_of(bundle),
         max_bytes=settings.max_state_bytes,
     )
-    kept = KeptAlarms(ledger, webhook=webhook is not None)
-    if log is not None:
-        log.start(kept.logged, ledger.unlogged)
-    restored = False
+    outbox = Outbox(file, webhook=webhook, log=log)
+    snapshot_bytes = settings.snapshot_bytes or SNAPSHOT_BYTES
+    counting = Counting(bundle, file, outbox=outbox, snapshot_bytes=snapshot_bytes)
+    keeper = Keeper(counting)
 
-    def alarmed(alarm: Mapping[str, Any]) -> None:
-        # First the log, then the file, then the world: after a crash between them an alarm comes twice rather than never.
-        kept.add(alarm, logged=log is None or log.write(alarm))
-        if webhook is not None and restored:
-            webhook.send(alarm)
-
-    answers, snapshot_bytes = sidecar is not None, settings.snapshot_bytes
-    counting = Counting(
-        bundle,
-        ledger,
-        alarmed=alarmed,
-        snapshot_bytes=snapshot_bytes,
-        look_s=LOOK_S,
-        answers=answers,
-    )
-
-    # An alarm that was told anew, since it had not been kept, goes out where it stood.
-    untold = [{**alarm, "delivered": False} for alarm in kept.unkept]
-    later = ledger.alarms() if untold else []  # what came after those, delivered or not
-    known = {alarm["key"]: alarm for alarm in (*ledger.since_undelivered(), *later)}
-    waiting = still_to_send(
-        sorted([*known.values(), *untold], key=lambda alarm: int(alarm["event"]))
-    )
-    restored = True
-
-    def remember(counting: Counting) -> None:
-        if sidecar is not None:
-            with contextlib.suppress(StoreError):  # then the next second
-                sidecar.watched.keep(counting.ledger.keep_model)
-
-    def besides() -> None:
-        remember(counting)
-        kept.catch_up()
-        if log is not None:
-            log.catch_up()
-
-    keeper = Keeper(counting, besides=besides)
-    if sidecar is not None:
-        sidecar.trouble = counting.skipped
-        sidecar.watched.changed = lambda: keeper.soon(remember)
-        sidecar.watched.recall(ledger.model())
-
-    def delivered(alarm: Mapping[str, Any]) -> None:
-        with contextlib.suppress(
-            RuntimeError
-        ):  # the service has ended meanwhile, and sends it again after the next start
-            keeper.soon(lambda counting: kept.delivered(alarm))
+    def settled(alarm: Alarm, became: int) -> None:
+        with contextlib.suppress(RuntimeError):  # the service has ended: it is sent again
+            keeper.soon(lambda counting: outbox.settle(alarm, became))
 
     if webhook is not None:
-        webhook.start(delivered, waiting)
+        webhook.start(settled)
     return App(
         keeper,
         guard,
@@ -178,7 +120,10 @@ def serve(settings: Settings, *, ready: Callable[[str], None] = lambda address: 
     check_extra()
     import uvicorn
 
+    from roadworthy.web.connection import LimitedConnection, close_overdue
+
     steady_memory()
+    _raise_descriptor_limit()
     listening = _bound(settings)
     host, port = listening.getsockname()[:2]
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
@@ -186,7 +131,7 @@ def serve(settings: Settings, *, ready: Callable[[str], None] = lambda address: 
     config = uvicorn.Config(
         app,  # type: ignore[arg-type]
         loop="auto",
-        http=protocol(app),
+        http=LimitedConnection,
         ws="none",
         lifespan="on",
         proxy_headers=False,
@@ -195,41 +140,36 @@ def serve(settings: Settings, *, ready: Callable[[str], None] = lambda address: 
         server_header=False,
         timeout_graceful_shutdown=5,
     )
-    gc.freeze()  # what is here by now stays: a search through it for what nobody holds would make posts wait 15 ms
+    server = uvicorn.Server(config)
+    app.background.append(partial(close_overdue, server.server_state.connections))
+    gc.freeze()  # a search through what is here by now would make posts wait for 15 ms
     # uvicorn ends in order and then raises the signal again; to be asked to end is no failure.
     before = signal.signal(signal.SIGTERM, lambda number, frame: None)
     try:
         with contextlib.suppress(KeyboardInterrupt):
-            uvicorn.Server(config).run(sockets=[listening])
+            server.run(sockets=[listening])
     finally:
         signal.signal(signal.SIGTERM, before)
 
 
-def protocol(app: App) -> Any:
-    """How connections speak: with a short way for small posts, or as uvicorn does it where that does not work with this one."""
-    try:
-        from roadworthy.web import quick_posts
-
-        trouble = quick_posts.trouble()
-    except ImportError as error:
-        trouble = str(error)
-    if not trouble:
-        return partial(quick_posts.QuickPosts, app.short_way())
-    _LOG.warning("small posts go the long way, and cost two to three times as much: %s", trouble)
-    return "auto"
-
-
 def steady_memory() -> bool:
-    """Have the C library give large blocks back at once; False where it is not glibc.
+    """Have the C library give large blocks back at once; False if it is not glibc.
 
-    glibc raises the size from which a block is given back whenever one is; what a snapshot takes for a moment then comes from the
-    heap, and leaves holes in it: over 15 million events the process grew by a half.
+    glibc raises the size from which a block is given back whenever one is; what a snapshot takes
+    for a moment then leaves holes in the heap: over 15 million events it grew by a half.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError):
         return False
     return all(mallopt(setting, value) for setting, value in _MALLOPT)
+
+
+def _raise_descriptor_limit() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(DESCRIPTORS, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _bound(settings: Settings) -> socket.socket:
@@ -240,19 +180,31 @@ def _bound(settings: Settings) -> socket.socket:
         )
     except OSError as error:
         raise OSError(
-            f"cannot listen on {settings.host} port {settings.port} ({error.strerror or error}); give another --port, or 0 "
-            "for any that is free"
+            f"Cannot listen on {settings.host} port {settings.port} ({error.strerror or error}). "
+            "Give another --port, or 0 for any free one."
         ) from error
 
 
-def _outputs(bundle: Bundle, given: Mapping[str, str]) -> dict[str, str]:
-    """Which output of the server is which score; by the same name where nothing else is said."""
-    from roadworthy.registry import did_you_mean
+def _sidecar(bundle: Bundle, settings: Settings) -> Sidecar | None:
+    from roadworthy.web.sidecar import Sidecar
 
-    names = bundle.calibration.names
+    if settings.proxy is None:
+        return None
+    if settings.model is None:
+        raise ServiceError(
+            "--proxy needs --model NAME (or NAME/versions/V): the model whose answers are counted."
+        )
+    names, given = bundle.calibration.names, settings.outputs
     for name in given:
         if name not in names:
             raise ServiceError(
-                f"--score {name}: the bundle has no such score{did_you_mean(name, names)}; it reads {', '.join(names)}"
+                f"--score {name}: the bundle has no such score{did_you_mean(name, names)}. "
+                f"Scores: {', '.join(names)}."
             )
-    return {name: given.get(name, name) for name in names}
+    return Sidecar(
+        settings.proxy,
+        {name: given.get(name, name) for name in names},
+        settings.model,
+        ids_unique=settings.ids_unique,
+        own_token=settings.token is not None,
+    )

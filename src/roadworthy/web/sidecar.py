@@ -1,72 +1,78 @@
-"""In front of a server that speaks the Open Inference Protocol v2: requests go through, scores in the answers are counted.
+"""In front of a server that speaks the Open Inference Protocol v2: requests go through, scores are
+counted.
 
-The model server must give the supervisors' scores among its outputs, one number a row. Its clients wait for nothing but the
-server: events are counted after the answer has gone out, and what cannot be read or is too much is counted as such and goes
-without. A score that is infinite, or whose output is not there, is a missing one: its row is an event all the same. Answers
-are asked for as they are, without compression. A row's event is the answer's ``id`` where there is one (the protocol has servers
-give back that of the request, which is not read itself: it may be large), a number of its own, and the number of the row: the
-protocol does not ask clients for ids that differ, and rows of the same name would be one event. Where they do differ
-(``ids_unique``) the number is left out, and a request that is sent again is the same events. A server may have other models and
-versions: their answers are passed on, and are no events.
+The model server must give the supervisors' scores among its outputs, one number a row. Answers of
+one model are counted: those to ``/v2/models/NAME/infer``, or with ``NAME/versions/V`` those to
+``/v2/models/NAME/versions/V/infer``. All other requests pass through. Clients wait for the server
+alone: events are counted after the answer has gone out, and what cannot be read is logged and
+counted as such. A score that is infinite, or whose output is missing, is a missing score. A row's
+event is named by the answer's ``id``, a number of the service and the row; with ``ids_unique`` the
+number is left out, so that a request sent again is the same events.
 """
 
 from __future__ import annotations
 
 import asyncio
 import http.client
+import re
 import select
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Set
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from hashlib import blake2b
 from itertools import count
 from queue import Empty, SimpleQueue
 from urllib.parse import unquote
 
 import numpy as np
 
-from roadworthy.store import StoreError
 from roadworthy.subject.adapters.inference_protocol import MalformedAnswer
 from roadworthy.web import ServiceError
 from roadworthy.web.addresses import address_of, without_password
-from roadworthy.web.answer_scores import Passed, encoding_of, scores_of
-from roadworthy.web.answers import Answers
-from roadworthy.web.events import Refused, writable
-from roadworthy.web.http_io import Headers, Receive, Request, Send, answer, body_of
-from roadworthy.web.in_flight import InFlight, Share
-from roadworthy.web.remarks import Remarks
-from roadworthy.web.watched_model import Model, WatchedModel, asked_of
+from roadworthy.web.answer_scores import Passed, scores_of
+from roadworthy.web.events import writable
+from roadworthy.web.http import (
+    Headers,
+    InFlight,
+    Receive,
+    Refused,
+    Request,
+    Send,
+    Share,
+    answer,
+    body_of,
+)
+from roadworthy.web.log import LOG, ThrottledLog
 
 TIMEOUT_S = 60.0
 BODY_LIMIT = 256 << 20
 AT_ONCE = 64
-"""Requests that wait for the server of models at the same time."""
+"""Requests that wait for the model server at the same time."""
+CHECK_S, REACH_S = 10.0, 3.0
+"""How often the model server is tried to be reached, and for how long."""
 IN_FLIGHT = 512 << 20
-"""Bytes of requests and answers that are held at the same time; a request beyond them is to be sent again later."""
+"""Bytes of requests and answers that are held at the same time; more are refused for now."""
 REQUEST_BYTES = 16 << 10
 """What a request takes beside its body."""
 PIECE = 1 << 20
 LARGE = 1 << 18
 """Bytes of an answer that is read in a thread, so that nobody waits for it."""
 LONGEST_NAME = 140
-"""Of a request's id within that of an event; a longer one is cut, and known by its hash."""
+"""Characters of a request's id within that of an event."""
 HOP_BY_HOP = frozenset(
-    b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer transfer-encoding upgrade "
-    b"host content-length expect".split()
+    b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer "
+    b"transfer-encoding upgrade host content-length expect".split()
 )
-"""Headers that concern one connection alone (RFC 9110, 7.6.1), and those that the next one makes itself."""
-RESENT = frozenset({"GET", "HEAD", "OPTIONS"})
-"""Methods of requests that may reach a server twice."""
+"""Headers of one connection alone (RFC 9110, 7.6.1), and those that the next one makes itself."""
+_MODEL = re.compile(r"[^/?#\s]+(/versions/[^/?#\s]+)?")
 
 Feed = Callable[[list[str], Mapping[str, np.ndarray]], Awaitable[None]]
 """Takes ids of events and columns of their scores."""
 
 
 class NoServer(Exception):
-    """The server of models did not answer."""
+    """The model server did not answer."""
 
 
 @dataclass
@@ -75,24 +81,22 @@ class Sidecar:
 
     address: str
     outputs: Mapping[str, str]
+    model: str
+    """Whose answers are counted: NAME, or NAME/versions/V."""
     timeout_s: float = TIMEOUT_S
     ids_unique: bool = False
     """Whether no two requests have the same id, unless one is the other sent again."""
-    model: str | None = None
-    """Whose answers are counted, NAME or NAME/VERSION; where nobody says, the first that has scores."""
     own_token: bool = False
     """Whether requests carry this service's token, which is not for the server behind."""
     in_flight: int = IN_FLIGHT
+    up: bool = True
+    """Whether the model server answered when it was last asked."""
     unread: int = 0
     """Answers in which no scores were found."""
     lost: int = 0
     """Answers whose scores could not be written."""
     others: int = 0
-    """Answers of models and versions that are another subject."""
-    told: Callable[[str], object] = lambda reason: None
-    """Hears why most answers are lately not counted, whenever that changes; empty where they are."""
-    trouble: str = ""
-    """What was told last; what was told before a restart holds until enough answers have come."""
+    """Answers of other models."""
     _idle: SimpleQueue[http.client.HTTPConnection] = field(default_factory=SimpleQueue, repr=False)
     _feeding: set[asyncio.Task[None]] = field(default_factory=set, repr=False)
 
@@ -100,18 +104,24 @@ class Sidecar:
         try:
             self._place = address_of(self.address)
             if self._place.authorization:
-                raise ValueError(
-                    "it has a user in it, and what clients send as Authorization goes through"
-                )
+                raise ValueError("it has a user in it; clients send Authorization themselves")
         except ValueError as error:
             raise ServiceError(
-                f"--proxy {without_password(self.address)!r} is no server address: {error}; write it as in http://127.0.0.1:8000"
+                f"--proxy {without_password(self.address)!r} is not an address: {error}. "
+                "Write it as in http://127.0.0.1:8000."
             ) from None
+        if not _MODEL.fullmatch(self.model):
+            raise ServiceError(
+                f"--model {self.model!r} is not a model: write NAME or NAME/versions/V, as in the "
+                "path /v2/models/NAME/infer."
+            )
         self._prefix = self._place.prefix
-        self._remark, self._answers = Remarks(), Answers()
-        self.watched = WatchedModel(self.model)
+        self._counted = f"/v2/models/{self.model}/infer"
+        self._found = False
+        """Whether an answer of the model has come."""
+        self._warn = ThrottledLog()
         self._threads = ThreadPoolExecutor(AT_ONCE, "sidecar")
-        self._room = InFlight(self.in_flight)
+        self._memory = InFlight(self.in_flight)
         self._kept_back = (
             HOP_BY_HOP | {b"accept-encoding"} | ({b"authorization"} if self.own_token else set())
         )
@@ -120,10 +130,8 @@ class Sidecar:
     async def serve(self, request: Request, receive: Receive, send: Send, feed: Feed) -> None:
         """Pass a request on and its answer back, then feed the scores in it to the monitor."""
         if leaves(request.scope["raw_path"].decode("latin-1")):
-            raise Refused(
-                f"{request.path} leaves /v2, and nothing else of the server of models is passed on"
-            )
-        share = self._room.share()
+            raise Refused(f"{request.path} leaves /v2; only /v2 of the model server is passed on.")
+        share = Share(self._memory)
         try:
             share.take(REQUEST_BYTES)
             passed = await self._passed(request, receive, share)
@@ -131,9 +139,14 @@ class Sidecar:
         except BaseException:
             share.give_back()
             raise
-        if request.method == "POST" and request.path.endswith("/infer") and passed.status == 200:
-            feeding = self._feed(passed, asked_of(request.path), feed, share.take)
-            task = asyncio.get_running_loop().create_task(feeding)
+        inferred = request.method == "POST" and request.path.endswith("/infer")
+        if inferred and request.path != self._counted:
+            self.others += 1
+            if not self._found:
+                self._warn(f"{request.path} is not counted: --model is {self.model}.")
+        if inferred and request.path == self._counted and passed.status == 200:
+            self._found = True
+            task = asyncio.get_running_loop().create_task(self._feed(passed, feed))
             self._feeding.add(task)
             task.add_done_callback(self._feeding.discard)
             task.add_done_callback(lambda _: share.give_back())
@@ -147,71 +160,56 @@ class Sidecar:
         asking = partial(self.ask, request.method, target, request.raw_headers, body, share.take)
         return await asyncio.get_running_loop().run_in_executor(self._threads, asking)
 
-    async def _feed(
-        self, passed: Passed, asked: Model, feed: Feed, take: Callable[[int], None]
-    ) -> None:
-        """Count the scores of an answer that has gone out; whatever goes wrong here concerns no client."""
-        if not self.watched.may_be(asked):
-            self._leave_out(asked, None)
-            return
+    async def watch(self) -> None:
+        """Try, for ever, whether the model server can be reached."""
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                await loop.run_in_executor(self._threads, self._place.reach, REACH_S)
+            except OSError as error:
+                self._note(str(error) or type(error).__name__)
+            else:
+                self._note("")
+            await asyncio.sleep(CHECK_S)
+
+    def _note(self, trouble: str) -> None:
+        """Remember, and log, whether the model server answers."""
+        if self.up and trouble:
+            LOG.error("The model server %s does not answer: %s", self.address, trouble)
+        elif not self.up and not trouble:
+            LOG.warning("The model server %s answers again.", self.address)
+        self.up = not trouble
+
+    async def _feed(self, passed: Passed, feed: Feed) -> None:
+        """Count the scores of an answer that has gone out; no client waits for this."""
         try:
-            reading = partial(scores_of, passed, self.outputs, take)
-            if len(passed.body) > LARGE or encoding_of(passed):
+            reading = partial(scores_of, passed, self.outputs)
+            if len(passed.body) > LARGE:
                 found = await asyncio.get_running_loop().run_in_executor(self._threads, reading)
             else:
                 found = reading()
             name, rows = self._name(found.id), len(next(iter(found.columns.values())))
-            if not rows:
-                return
-            if not self.watched.counts(asked, found.version):
-                self._leave_out(asked, found.version)
-                return
-            await feed([f"{name}/{row}" for row in range(rows)], found.columns)
+            if rows:
+                await feed([f"{name}/{row}" for row in range(rows)], found.columns)
         except MalformedAnswer as error:
             self.unread += 1
-            self._remark(f"an answer of the server of models was not counted: {error}")
-            self._judge(str(error))
+            self._warn(f"An answer of the model server was not counted: {error}")
         except Exception as error:
             self.lost += 1
-            self._remark(
-                f"the events of an answer of the server of models were not written: {error}"
-            )
-            # That the state cannot be written says nothing about answers, and is said elsewhere as long as it lasts.
-            if not isinstance(error, StoreError):
-                self._judge(f"its events were not written ({error})")
+            self._warn(f"The events of an answer were not written: {error}")
         else:
             if found.lacking:
-                self._remark(
-                    f"an answer of the server of models lacks scores: {'; '.join(found.lacking)}"
+                self._warn(
+                    f"An answer of the model server lacks scores: {'; '.join(found.lacking)}"
                 )
-            self._judge("")
-
-    def _leave_out(self, asked: Model, version: str | None) -> None:
-        """An answer is another subject's, unless it is missing here."""
-        self.others += 1
-        if why := self.watched.lost(asked, version):
-            self._judge(why)
-
-    def _judge(self, why: str) -> None:
-        """An answer was counted, or was not and why; tell whether most are."""
-        self._answers.add(why)
-        if self._answers.known and (trouble := self._answers.trouble) != self.trouble:
-            self.trouble = trouble
-            self.told(trouble)
 
     def _name(self, given: str | None) -> str:
-        """What the events of an answer are called."""
+        """The name of the events of an answer."""
         own = f"{self._start}-{next(self._numbers)}"
-        if given is None or not writable(given):
+        if given is None or len(given) > LONGEST_NAME or not writable(given):
             if self.ids_unique:
-                self._remark(
-                    "an answer of the server of models has no id: sent again it counts again, in spite of --ids-unique"
-                )
+                self._warn("An answer has no usable id: --ids-unique cannot recognise it.")
             return own
-        if len(given) > LONGEST_NAME:
-            given = (
-                f"{given[: LONGEST_NAME - 17]}~{blake2b(given.encode(), digest_size=8).hexdigest()}"
-            )
         return given if self.ids_unique else f"{given}/{own}"
 
     def ask(
@@ -222,33 +220,26 @@ class Sidecar:
         body: bytes,
         take: Callable[[int], None] = lambda size: None,
     ) -> Passed:
-        """Send a request on; blocks until the answer is there. `take` is told of its bytes as they come."""
+        """Send a request on and wait for the answer; `take` gets its bytes as they come."""
         sent = joined(headers, self._kept_back)
         sent["Accept-Encoding"] = "identity"  # the scores are read from the answer
-        connection = self._kept()
         try:
-            if connection is not None and method in RESENT:
-                # Whether the server has had it, nobody can tell: a POST is its client's to repeat.
-                with suppress(ConnectionResetError, BrokenPipeError):
-                    return self._exchange(connection, method, target, sent, body, take)
-                connection = None
-            return self._exchange(connection or self._connect(), method, target, sent, body, take)
+            connection = self._kept() or self._place.connection(self.timeout_s)
+            # Once: if it fails, the server may have had it; whether to repeat it the client knows.
+            return self._exchange(connection, method, target, sent, body, take)
         except (OSError, http.client.HTTPException) as error:
-            raise NoServer(self._what_happened(error)) from error
+            trouble = self._what_happened(error)
+            self._note(trouble)
+            raise NoServer(trouble) from error
 
     def _what_happened(self, error: Exception) -> str:
         """Why there is no answer."""
-        match error:
-            case ConnectionResetError() | BrokenPipeError():
-                return f"the server at {self.address} closed the connection ({error})"
-            case TimeoutError():
-                return f"the server at {self.address} did not answer within {self.timeout_s:g} s"
-            case http.client.IncompleteRead():
-                return f"the server at {self.address} broke off its answer"
-            case http.client.HTTPException():
-                said = f"{type(error).__name__}: {error}".strip()
-                return f"the server at {self.address} answered with what is not HTTP ({said})"
-        return f"there is no server at {self.address} ({error})"
+        said = f"{type(error).__name__}: {error}".strip(": ")
+        if isinstance(error, TimeoutError):
+            return f"The model server {self.address} did not answer within {self.timeout_s:g} s."
+        if isinstance(error, ConnectionResetError | BrokenPipeError | http.client.HTTPException):
+            return f"The model server {self.address} gave no whole answer ({said})."
+        return f"There is no model server at {self.address} ({error})."
 
     async def close(self) -> None:
         """Let what is being counted be counted, and threads and connections go."""
@@ -258,11 +249,8 @@ class Sidecar:
         while not self._idle.empty():
             self._idle.get_nowait().close()
 
-    def _connect(self) -> http.client.HTTPConnection:
-        return self._place.connection(self.timeout_s)
-
     def _kept(self) -> http.client.HTTPConnection | None:
-        """A connection that stayed open; those that the server has let go are passed over."""
+        """A connection that stayed open; those that the server has closed are skipped."""
         while True:
             try:
                 connection = self._idle.get_nowait()
@@ -286,7 +274,9 @@ class Sidecar:
             connection.request(
                 method, path, body if body or method not in ("GET", "HEAD") else None, dict(headers)
             )
-            answer = _past_interim(connection.getresponse())
+            answer = connection.getresponse()
+            if answer.status < 200:  # http.client skips 100 alone; the answer itself is behind it
+                raise http.client.HTTPException(f"interim answer {answer.status}")
             content = _content(answer, take)
         except BaseException:
             connection.close()
@@ -294,13 +284,13 @@ class Sidecar:
         headers_back = [
             (k.lower().encode("latin-1"), v.encode("latin-1")) for k, v in answer.getheaders()
         ]
-        own = (
-            HOP_BY_HOP | {b"date"} | of_connection(headers_back)
-        )  # the service dates all its answers
+        # The service dates all its answers.
+        own = HOP_BY_HOP | {b"date"} | of_connection(headers_back)
         found = [(name, value) for name, value in headers_back if name not in own]
         bare = method == "HEAD" or answer.status in (204, 304)
         if method == "HEAD" and (length := answer.headers.get("Content-Length", "")).isdecimal():
             found.append((b"content-length", length.encode("latin-1")))
+        self._note("")
         if answer.will_close:
             connection.close()
         else:
@@ -309,7 +299,7 @@ class Sidecar:
 
 
 def of_connection(headers: Headers) -> set[bytes]:
-    """The headers that concern one connection alone because its `Connection` names them (RFC 9110, 7.6.1).
+    """The headers of one connection alone that its `Connection` names (RFC 9110, 7.6.1).
 
     >>> sorted(of_connection([(b"connection", b"close, X-Secret"), (b"x-secret", b"1")]))
     [b'close', b'x-secret']
@@ -321,10 +311,10 @@ def of_connection(headers: Headers) -> set[bytes]:
 
 
 def joined(headers: Headers, kept_back: Set[bytes]) -> dict[str, str]:
-    """Headers as they are passed on: one that came more than once as one with all its values (RFC 9110, 5.3; 6265, 5.4).
+    """Headers as they are passed on: one that came twice as one with both values (RFC 9110, 5.3).
 
-    >>> joined([(b"Via", b"a"), (b"host", b"b"), (b"via", b"c"), (b"cookie", b"d=1"), (b"cookie", b"e=2")], {b"host"})
-    {'via': 'a, c', 'cookie': 'd=1; e=2'}
+    >>> joined([(b"Via", b"a"), (b"host", b"b"), (b"via", b"c"), (b"cookie", b"d=1")], {b"host"})
+    {'via': 'a, c', 'cookie': 'd=1'}
     """
     kept_back, found = kept_back | of_connection(headers), dict[str, str]()
     for key, value in headers:
@@ -338,8 +328,8 @@ def joined(headers: Headers, kept_back: Set[bytes]) -> dict[str, str]:
 def leaves(target: str) -> bool:
     """Whether a path has segments that lead out of it, however they are written.
 
-    >>> [leaves(t) for t in ("/v2/../a", "/v2/%2e%2E/a", "/v2/%252e./a", "/v2/a%2f..", "/v2/..;x/a", "/v2/./a", "/v2/a..b/c.d")]
-    [True, True, True, True, True, True, False]
+    >>> [leaves(t) for t in ("/v2/../a", "/v2/%2e%2E/a", "/v2/%252e./a", "/v2/a..b/c")]
+    [True, True, True, False]
     """
     while (plain := unquote(target)) != target:
         target = plain
@@ -349,7 +339,7 @@ def leaves(target: str) -> bool:
 
 
 def _ended(connection: http.client.HTTPConnection) -> bool:
-    """Whether something came on a connection on which nothing is due: its end, or what nobody asked for."""
+    """Whether a connection on which nothing is due has something to read: its end, or garbage."""
     if connection.sock is None:
         return True
     looking = select.poll()
@@ -357,19 +347,8 @@ def _ended(connection: http.client.HTTPConnection) -> bool:
     return bool(looking.poll(0))
 
 
-def _past_interim(answer: http.client.HTTPResponse) -> http.client.HTTPResponse:
-    """The answer itself, where others come before it (RFC 9110, 15.2): http.client passes over 100 alone.
-
-    What it has read ahead may hold the beginning of the next, so that the same response is to read on.
-    """
-    while answer.status < 200:
-        answer.headers = None  # type: ignore[assignment]  # it would take itself for begun
-        answer.begin()
-    return answer
-
-
 def _content(answer: http.client.HTTPResponse, take: Callable[[int], None]) -> bytes:
-    """The body of an answer, read piece by piece, so that one that is too large is not read to its end."""
+    """The body of an answer, piece by piece, so that one too large is not read to its end."""
     parts = []
     while part := answer.read(PIECE):
         take(len(part))

@@ -13,16 +13,16 @@ from roadworthy.monitor.rule_notes import when_it_rings
 from roadworthy.statistics.proportion import wilson
 
 if TYPE_CHECKING:
-    from roadworthy.monitor import Alarm, Bundle, RiskState
+    from roadworthy.monitor import Alarm, Bundle, Monitor, RiskState
     from roadworthy.monitor.labels import Weighed
 
 FIGURES = (
     *("rate", "rate_low", "rate_high", "accuracy", "accuracy_low", "accuracy_high"),
     *("risk", "risk_low", "risk_high", "exceedance", "log_odds", "alarm_log_odds"),
 )
-"""Of which none is given where a window cannot be told."""
+"""None of them is given if there is no estimate for a window."""
 DOTS = 48
-"""Labels are shown in so many groups at most."""
+"""Labels are shown in at most so many groups."""
 
 
 def window_label(name: str, half_life: float | None = None) -> str:
@@ -43,9 +43,8 @@ def risk_view(state: RiskState) -> dict[str, Any]:
 
 
 def without_figures(window: dict[str, Any], *, cannot_tell: str | None = None) -> dict[str, Any]:
-    """A window whose figures are null where they cannot be told, for this reason or one of its own, or where it has no event.
+    """A window; its figures are null without events, or for this reason or its own.
 
-    A reason that is given is graver than the window's own, and is the one that is said: it is of the events that are not in it.
     A program that reads a number believes it, whatever stands beside it.
     """
     reason = cannot_tell or window["cannot_tell"]
@@ -84,7 +83,7 @@ def bundle_view(bundle: Bundle) -> dict[str, Any]:
 
 
 def windows_of(bundle: Bundle) -> list[dict[str, str]]:
-    """What can be read, by the name to ask for and as people call it."""
+    """The windows: name and label."""
     half_life = bundle.windows.half_life
     return [
         {"window": name, "label": window_label(name, half_life)} for name in bundle.windows.names
@@ -92,7 +91,7 @@ def windows_of(bundle: Bundle) -> list[dict[str, str]]:
 
 
 def prior_view(bundle: Bundle) -> dict[str, Any] | None:
-    """How much shift is expected before a window is full, and how many events that is worth; None where nobody said."""
+    """The prior rate of shift, and how many events it is worth; None if none was given."""
     return None if bundle.beforehand is None else bundle.beforehand._asdict()
 
 
@@ -115,10 +114,9 @@ def _alarm_rule(bundle: Bundle) -> dict[str, Any] | None:
 
 
 def alarm_view(alarm: Alarm, bundle: Bundle, *, replica: str) -> dict[str, Any]:
-    """An alarm as it is kept, logged and sent; `key` is the same however often it is sent, and no other replica's."""
+    """An alarm as it is kept, logged and sent; its `key` is unique, and the same each time."""
     by_labels = f"-labels-{alarm.by_labels}" if alarm.by_labels else ""
     return {
-        # An alarm by the scores has its figures for a reason.
         **{
             name: plain(value) for name, value in asdict(alarm).items() if name != "reason" or value
         },
@@ -132,50 +130,31 @@ def alarm_view(alarm: Alarm, bundle: Bundle, *, replica: str) -> dict[str, Any]:
     }
 
 
-def reading_view(
-    state: RiskState, *, event: int, alarm: bool, by_scores: bool, cannot_tell: str | None = None
-) -> dict[str, Any]:
-    """A point of the charts: what the watched window said after so many events."""
+def reading_view(monitor: Monitor, *, cannot_tell: str | None = None) -> dict[str, Any]:
+    """A point of the charts: what the watched window says after the events counted so far."""
+    state = monitor.risk()
     return without_figures(
         {
             "time": state.end,
-            "event": event,
+            "event": monitor.state.counted,
             "window": state.window,
             "n": state.n,
             "effective_n": state.effective_n,
-            "alarm": alarm,
-            "alarm_by_scores": by_scores,
+            "alarm": monitor.alarm,
+            "alarm_by_scores": alarm_by_scores(monitor),
             **{name: plain(getattr(state, name)) for name in (*FIGURES, "cannot_tell")},
         },
         cannot_tell=cannot_tell,
     )
 
 
-def history_view(
-    readings: Sequence[dict[str, Any]], *, counted: int, stride: int
-) -> dict[str, Any]:
-    """Readings, oldest first, and by what one sees whether looks were left out between them.
-
-    >>> history_view([{"event": 20}, {"event": 60}, {"event": 70}], counted=70, stride=20)["looks_left_out"]
-    1
-    """
-    shown = {reading["event"] for reading in readings}
-    looks = sum(event % stride == 0 for event in shown)
-    left_out = (
-        max(shown) // stride - min(shown) // stride + (min(shown) % stride == 0) - looks
-        if shown
-        else 0
-    )
-    return {
-        "readings": list(readings),
-        "counted": counted,
-        "look_every": stride,
-        "looks_left_out": left_out,
-    }
+def alarm_by_scores(monitor: Monitor) -> bool:
+    """Whether the scores keep the alarm on, whatever labels say."""
+    return monitor.alarmed.since is not None
 
 
 def label_view(labels: Sequence[Weighed]) -> list[dict[str, Any]]:
-    """Labels in groups by time: the share that was right, each weighed by the inverse of its probability, with an interval.
+    """Labels in groups by time: the share that was right, by inverse probability, with an interval.
 
     >>> from roadworthy.monitor.labels import Weighed
     >>> label_view([Weighed(1.0, 0, True, 0.5), Weighed(3.0, 0, False, 0.5)])[0]["accuracy"]
@@ -189,9 +168,7 @@ def label_view(labels: Sequence[Weighed]) -> list[dict[str, Any]]:
     found = []
     for group in groups:
         time, _, correct, probability = group.T
-        weight = (
-            probability.min() / probability
-        )  # how they compare is all that counts, and squares stay finite
+        weight = probability.min() / probability  # scaled, so that squares stay finite
         share, effective = (
             float(weight @ correct / weight.sum()),
             float(weight.sum() ** 2 / (weight @ weight)),
@@ -210,5 +187,5 @@ def label_view(labels: Sequence[Weighed]) -> list[dict[str, Any]]:
 
 
 def plain(value: Any) -> Any:
-    """Numbers that are not finite as None."""
+    """A value; None instead of a number that is not finite."""
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,4 +1,4 @@
-"""``roadworthy monitor BUNDLE``: the service; ``monitor label-queue`` and ``monitor merge`` on its state files."""
+"""``roadworthy monitor BUNDLE``: the service; ``label-queue`` and ``merge`` on its state files."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typer.core import TyperGroup
 from roadworthy.cli import exits, showing
 
 MERGE_EPILOG = (
-    "Exit codes, as of replay: 0 nothing to report, 1 the alarm of all together is on, 2 usage or file error, 3 no alarm, but it "
-    "cannot be told. The state is written in any case but 2."
+    "Exit codes: 0 no alarm, 1 the alarm of all together is on, 2 usage or file error, "
+    "3 no estimate. The state is written unless the code is 2."
 )
-QUEUE_EPILOG = "Exit codes: 0 these are the inputs, 2 usage or file error. Alarms are no matter of this command: ask the monitor."
+QUEUE_EPILOG = "Exit codes: 0 done, 2 usage or file error."
 
 
 class _BundleFirst(TyperGroup):
@@ -59,13 +59,14 @@ def serve(
         Path | None, typer.Option(help="The state file; beside the bundle by default.")
     ] = None,
     host: Annotated[
-        str, typer.Option(help="Any but this machine's own needs a token.")
+        str, typer.Option(help="Any but a loopback address needs a token.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = 8321,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free one.")] = 8321,
     token: Annotated[
         str | None,
         typer.Option(
-            envvar="ROADWORTHY_TOKEN", help="What clients must send: Authorization: Bearer TOKEN."
+            envvar="ROADWORTHY_TOKEN",
+            help="What clients must send as Authorization: Bearer TOKEN; 16 characters or more.",
         ),
     ] = None,
     name: Annotated[
@@ -76,24 +77,26 @@ def serve(
         Path | None, typer.Option(help="Alarms are added to this file, one JSON object a line.")
     ] = None,
     proxy: Annotated[
-        str | None, typer.Option(help="Stand in front of this Open Inference Protocol v2 server.")
+        str | None,
+        typer.Option(
+            help="Stand in front of this Open Inference Protocol v2 server; needs --model."
+        ),
     ] = None,
     score: Annotated[
         list[str] | None,
-        typer.Option(help="With --proxy: SCORE=OUTPUT, where an output is not named as the score."),
+        typer.Option(help="With --proxy: SCORE=OUTPUT, if an output is not named like its score."),
     ] = None,
     model: Annotated[
         str | None,
         typer.Option(
-            help="With --proxy: NAME or NAME/VERSION, whose answers are counted; the first that has scores by default. "
-            "NAME/versions/VERSION: requests alone whose path has it."
+            help="Required with --proxy: the model that is counted, NAME or NAME/versions/V."
         ),
     ] = None,
     ids_unique: Annotated[
         bool,
         typer.Option(
             "--ids-unique",
-            help="With --proxy: requests have ids that differ; one that comes again is the same events.",
+            help="With --proxy: ids of requests are unique; the same id is the same events.",
         ),
     ] = False,
     body_limit: Annotated[int, typer.Option(min=1, help="Megabytes a post may have.")] = 8,
@@ -106,17 +109,13 @@ def serve(
     from roadworthy.cli.options import refuse_own_input
     from roadworthy.web.service import Settings, check_extra
     from roadworthy.web.service import serve as run
-    from roadworthy.web.state_files import beside
+    from roadworthy.web.state_file import beside
 
     check_extra()
     for_models = {"--score": score, "--model": model, "--ids-unique": ids_unique}
     given = [option for option, value in for_models.items() if value]
     if proxy is None and given:
-        raise typer.BadParameter(
-            f"{given[0]} is for the server that --proxy stands in front of, and there is none; "
-            "events that are posted name their scores themselves"
-        )
-    # A folder such as `.` has no name to change: it is refused when it is read, with where its bundle is.
+        raise typer.BadParameter(f"{given[0]} needs --proxy")
     state = state or beside(bundle)
     if alarm_log is not None:
         refuse_own_input("--alarm-log", alarm_log, bundle, state)
@@ -162,17 +161,19 @@ def label_queue(
     state: Annotated[
         str | None,
         typer.Argument(
-            help="A state file, or the address of a monitor that runs; the only state in this folder."
+            help="A state file, or the address of a monitor; default: the state in this folder."
         ),
     ] = None,
     n: Annotated[int, typer.Option("-n", min=1, max=10_000, help="How many.")] = 100,
-    window: Annotated[str | None, typer.Option(help="Of which window (the longest).")] = None,
+    window: Annotated[
+        str | None, typer.Option(help="From which window; default: the longest.")
+    ] = None,
     token: Annotated[
-        str | None, typer.Option(envvar="ROADWORTHY_TOKEN", help="Of the monitor that runs.")
+        str | None, typer.Option(envvar="ROADWORTHY_TOKEN", help="Token of the running monitor.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
-    """Say which inputs to label next; the probabilities with which they were drawn are kept with the state."""
+    """List the inputs to label next; their probabilities are kept with the state."""
     from roadworthy.cli.amounts import moment
     from roadworthy.web.offline import only_state, questions
 
@@ -191,35 +192,32 @@ def label_queue(
 def merge(
     sources: Annotated[
         list[str],
-        typer.Argument(help="State files, or addresses of monitors that run: two or more."),
+        typer.Argument(help="Two or more state files or addresses of running monitors."),
     ],
     into: Annotated[Path | None, typer.Option(help="A new state file for all of it.")] = None,
     bundle: Annotated[
-        Path | None, typer.Option(help="Their bundle, where no source is a state file.")
+        Path | None, typer.Option(help="Their bundle, if no source is a state file.")
     ] = None,
     token: Annotated[
-        str | None, typer.Option(envvar="ROADWORTHY_TOKEN", help="Of the monitors that run.")
+        str | None, typer.Option(envvar="ROADWORTHY_TOKEN", help="Token of the running monitors.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> int:
-    """Put the states of replicas together, exactly: an event that two of them saw counts once."""
+    """Merge the states of replicas: an event that two of them saw counts once."""
     from roadworthy.cli.amounts import many
     from roadworthy.cli.merging import (
         again,
         alarm_line,
-        differing_line,
         tolerable_line,
         unproven_line,
-        versions_line,
         window_line,
     )
     from roadworthy.web import views
-    from roadworthy.web.offline import check_named_once, kept, together
+    from roadworthy.web.offline import kept, together
 
-    check_named_once(sources)
-    monitor, alarmed, differing, model = together(sources, bundle=bundle, token=token)
+    monitor, alarmed = together(sources, bundle=bundle, token=token)
     if into is not None:
-        kept(monitor, into, model=model)
+        kept(monitor, into)
     windows = [views.risk_view(monitor.risk(name)) for name in monitor.bundle.windows.names]
     taken, watched = monitor.state.taken, monitor.bundle.watched
     untold = monitor.cannot_tell or any(w["cannot_tell"] for w in windows if w["window"] == watched)
@@ -230,15 +228,7 @@ def merge(
             "alarm": monitor.alarm,
             "alarm_by_labels": monitor.alarm_by_labels,
         }
-        content |= {
-            "alarm_of": list(alarmed),
-            "cannot_tell": untold,
-            "ids_with_different_scores": differing,
-        }
-        content |= {
-            "model": None if model is None else str(model),
-            "model_versions": list(model.served) if model else [],
-        }
+        content |= {"alarm_of": list(alarmed), "cannot_tell": untold}
         showing.print_json({**content, "windows": windows, "into": into})
         return code
     out = showing.console()
@@ -246,10 +236,6 @@ def merge(
         f"{many(monitor.state.counted, 'event')} of {monitor.bundle.subject}{again(taken.repeated)}",
         soft_wrap=True,
     )
-    if differing:
-        out.print(differing_line(differing), soft_wrap=True)
-    if model is not None and len(model.versions) > 1:
-        out.print(versions_line(model.name, model.versions), soft_wrap=True)
     out.print(tolerable_line(monitor.bundle), soft_wrap=True)
     for window in windows:
         of = "of " if window["window"].isdigit() else ""

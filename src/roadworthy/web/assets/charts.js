@@ -192,7 +192,7 @@ const charts = (() => {
   function readout(figure, r) {
     const text = $(".now", figure);
     if (!text) return;
-    text.textContent = r ? `${when(r.time)}: ${r.nothing ? "no events" : r.cannot_tell ? `cannot tell, because ${r.cannot_tell}` : figure.dataset.kind === "exceedance" ? chance(r[watches()])
+    text.textContent = r ? `${when(r.time)}: ${r.nothing ? "no events" : r.cannot_tell ? `no estimate: ${r.cannot_tell}` : figure.dataset.kind === "exceedance" ? chance(r[watches()])
       : figure.dataset.kind === "risk" ? `${amount(r.risk)} (${between(r.risk_low, r.risk_high, amount)})`
       : `${point(r.accuracy)} (${between(r.accuracy_low, r.accuracy_high, point)})`}` : "";
   }

@@ -25,7 +25,7 @@
     return answer.json();
   }
 
-  // What the service says of itself, while nobody answers who counts: he may wait for a file that another process has locked.
+  // What the service says while the thread that counts does not answer: it may wait for a locked file.
   async function ownTrouble() {
     try {
       const answer = await fetch("/health", { cache: "no-store", signal: AbortSignal.timeout(HEALTH_MS) });
@@ -35,7 +35,7 @@
 
   function needToken() {
     $("#token-form").hidden = false;
-    status("waiting", "…", "This service needs its token", token ? "What was given is not its token." : "");
+    status("waiting", "…", "This service needs its token", token ? "The token is wrong." : "");
     feed("waiting", "waiting for its token");
     token = "";
     sessionStorage.removeItem("token");
@@ -49,14 +49,11 @@
     document.title = ({ alarm: "(!) ", lost: "(?) " }[kind] || "") + verdict + (bundle ? ` · ${called()}` : "");
   }
 
-  // Whether a note ("29 of 100 events say nothing, since ...") begins with the numbers of a reason ("29 of 100 events lack ...").
-  const sameLack = (note, reason) => { const head = /^[\d,]+ of [\d,]+ events? /.exec(reason); return head != null && note.startsWith(head[0]); };
-
   // The window whose labels count: one whose own labels say that the risk is intolerable, else the one that is watched.
   const audit = (windows, watched) => [watched, ...windows].find((v) => v.audited && !v.audited.carried && bundle.tolerable != null && v.audited.risk_low > bundle.tolerable)
     || (watched.audited ? watched : null);
 
-  const sentence = (words) => `${words[0].toUpperCase()}${words.slice(1)}.`;
+  const sentence = (words) => `${words[0].toUpperCase()}${words.slice(1)}${words.endsWith(".") ? "" : "."}`;
 
   // The alarms of this time: since all were cleared, the first of them began it.
   const ofNow = () => alarms.slice(alarms.findLastIndex((a) => a.kind === "cleared") + 1).filter((a) => a.kind === "raised");
@@ -65,38 +62,30 @@
   const whatEndsIt = (live) => !live.alarm_by_labels ? "" : (ofNow().some((a) => !a.by_labels) && !live.alarm_by_scores ? " The scores’ own alarm has ended." : "") +
     (live.alarm_by_scores ? " The scores have raised one, too." : " Labels of later events clear it, or corrected ones.");
 
-  // An alarm for events that stand before the window by their time: the note on it says so, since the window's figures are of others.
-  const forLate = (live, w) => live.alarm_by_scores && !live.alarm_by_labels && w.alarm_log_odds != null && w.notes.find((n) => n.startsWith("the alarm watches events as they arrive"));
-
-  // The burden of proof as `calibrate` told it, where this stream has another.
-  const burden = (rings) => (/, and (.+) times as likely/.exec(rings) || [])[1];
-  const asCalibrated = (rings) => burden(rings) && burden(bundle.alarm.rings) && burden(rings) !== burden(bundle.alarm.rings)
-    ? ` (${burden(bundle.alarm.rings)} as calibrated: it follows how alike events of the stream are)` : "";
-
-  const notYet = (w) => bundle.alarm && w.wanted && w.n + w.unscored < w.wanted ? ` No alarm rings before ${whole(w.wanted)} events have come; so far there are ${whole(w.n + w.unscored)}.` : "";
+  const notYet = (w) => bundle.alarm && w.wanted && w.n + w.unscored < w.wanted ? ` No alarm is raised before ${whole(w.wanted)} events; so far there are ${whole(w.n + w.unscored)}.` : "";
 
   const refusedPosts = (live) => `${whole(live.posts_refused)} ${live.posts_refused === 1 ? "post" : "posts"} refused since the service started`;
   const silent = (live, w) => live.newest != null && since1970(live.newest) && live.now - live.newest > Math.max(QUIET_S, w.end - w.start);
 
   // What is said large, and why: kind, mark, words, reason.
   function judged(live, w, { told, labelled, proven }) {
-    const limit = amount(bundle.tolerable), late = forLate(live, w), a = labelled && labelled.audited;
+    const limit = amount(bundle.tolerable), a = labelled && labelled.audited;
     const byLabels = a ? `By ${whole(a.labels)} labels${a.carried ? " of earlier events" : ""} the risk${labelled === w ? "" : ` (window: ${labelled.label})`} is ${amount(a.risk)} (${between(a.risk_low, a.risk_high, amount)}) ${bundle.unit}; ${limit} is tolerable.` : "";
-    const scoresSay = a && labelled.risk != null ? ` By the scores alone it would be ${amount(labelled.risk)}.` : w.cannot_tell ? ` By the scores nobody can tell now: ${w.cannot_tell}.` : "";
+    const scoresSay = a && labelled.risk != null ? ` By the scores alone it would be ${amount(labelled.risk)}.` : w.cannot_tell ? ` By the scores there is no estimate: ${w.cannot_tell}` : "";
     if (!live.total.accepted && (live.total.unscored || live.mostly_refused)) {
-      return ["unknown", "?", "Cannot tell", w.cannot_tell ? `Because ${w.cannot_tell}.` : `None of ${whole(live.total.unscored)} events says anything.`];
+      return ["unknown", "?", "No estimate", w.cannot_tell ? sentence(w.cannot_tell) : `None of ${whole(live.total.unscored)} events has a score.`];
     } else if (!live.total.accepted) {
       return ["waiting", "…", "Waiting for events", live.posts_refused ? `${refusedPosts(live)}; the answers say why.` : ""];
     } else if (live.alarm) {
       return ["alarm", "!", "Alarm", sinceWhen() + (proven ? byLabels + scoresSay + whatEndsIt(live)
         : live.alarm_by_labels ? labelsSaid() + (told ? ` By the scores alone it would be ${amount(w.risk)} now.` : scoresSay) + whatEndsIt(live)
-        : w.cannot_tell ? `Now nobody can tell: ${w.cannot_tell}.` : `${late ? `${sentence(late)} By time the risk is` : "The risk is now"} ${amount(w.risk)} ${bundle.unit}; ${limit} is tolerable.`)];
+        : w.cannot_tell ? `No estimate now: ${sentence(w.cannot_tell)}` : `The risk is now ${amount(w.risk)} ${bundle.unit}; ${limit} is tolerable.`)];
     } else if (proven) {
       return ["unknown", "!", "Above the limit, by labels", byLabels + scoresSay];
     } else if (w.cannot_tell) {
-      return ["unknown", "?", "Cannot tell", `Because ${w.cannot_tell}.`];
+      return ["unknown", "?", "No estimate", sentence(w.cannot_tell)];
     } else if (bundle.tolerable == null) {
-      return ["unknown", "?", "No limit was given", "The bundle names no tolerable risk, so that no alarm is raised."];
+      return ["unknown", "?", "No limit set", "The bundle has no tolerable risk, so no alarm is raised."];
     } else if (a && a.risk > bundle.tolerable) {
       return ["unknown", "?", "Above the limit by labels, not yet sure", byLabels + scoresSay];
     } else if (w.risk > bundle.tolerable) {
@@ -106,16 +95,16 @@
     }
   }
 
-  // Events that come and are not counted may be of any kind: nothing is called tolerable then, and of what is sure it is said beside.
+  // Events that are not counted may be anything: nothing is called tolerable then.
   function showVerdict(live, w, found) {
     const [kind, mark, verdict, reason] = judged(live, w, found), sure = mark === "!", beside = (words) => sure ? `${verdict}, and ${words}` : verdict;
-    const since = silent(live, w) ? ` The newest event is of ${when(live.newest)}: nothing is known of the time since.` : "";
+    const since = silent(live, w) ? ` The newest event is from ${when(live.newest)}; nothing is known about the time since.` : "";
     $("#status").toggleAttribute("data-before", live.trouble !== "");
     if (live.trouble === "") return status(kind, mark, live.mostly_refused ? beside("most events are not counted") : verdict, live.mostly_refused ? reason : reason + since);
-    const unwritten = "the state cannot be written", before = live.newest == null ? "" : ` What stands below is of the events before${sure ? "" : `: ${verdict}`}.`;
-    const answered = `What was posted last is not counted; the answer to it was “${live.trouble}”.${before}${since}`;
+    const unwritten = "the state cannot be written", before = live.newest == null ? "" : ` The figures below are from before${sure ? "" : `: ${verdict}`}.`;
+    const answered = `The last post was not counted: ${live.trouble}${before}${since}`;
     if (sure) status(kind, mark, beside(unwritten), `${reason} ${answered}`);
-    else status("unknown", "?", `Cannot tell: ${unwritten}`, answered);
+    else status("unknown", "?", `No estimate: ${unwritten}`, answered);
   }
 
   function showNow(live) {
@@ -124,7 +113,7 @@
     const proven = a != null && bundle.tolerable != null && a.risk_low > bundle.tolerable;
     showVerdict(live, w, { told, labelled, proven });
     // What cannot be relied on is not shown: a figure is believed, whatever stands above it.
-    const missing = live.total.accepted + live.total.unscored ? "cannot be told now" : "";
+    const missing = live.total.accepted + live.total.unscored ? "no estimate" : "";
     const figure = (name, from, as, unit = "", source = "") => {
       const v = from && from[name], known = v != null && (told || from === a);
       put(`#${name}`, known ? as(v) : "–");
@@ -139,9 +128,9 @@
       put(`#${name}-beside`, labelsFirst ? (told ? `by the scores: ${inShort(name, w, as)}` : "") : a ? `${labelsName}: ${inShort(name, a, as)}` : "");
     }
     figure("rate", w, point);
-    const rule = bundle.alarm ? live.rings + asCalibrated(live.rings) : "no tolerable risk given", late = told && forLate(live, w), byTime = told ? chance(w.log_odds) : "";
-    put("#exceedance", live.alarm_by_labels ? "Alarm by labels" : late ? chance(w.alarm_log_odds) : byTime || "–");
-    put("#exceedance-rule", live.alarm_by_labels ? `by the scores: ${byTime || "cannot be told now"}; ${rule}` : late ? `of the last to arrive; by time ${byTime}; ${rule}` : rule);
+    const rule = bundle.alarm ? live.rings : "no tolerable risk set", now = told ? chance(w.log_odds) : "";
+    put("#exceedance", live.alarm_by_labels ? "Alarm by labels" : now || "–");
+    put("#exceedance-rule", live.alarm_by_labels ? `by the scores: ${now || "no estimate"}; ${rule}` : rule);
     const t = live.total;
     put("#events", whole(t.accepted + t.unscored)); // as events are numbered: those without a score, too
     const aside = [["repeated", t.repeated], ["late", t.late], ["ahead", t.ahead]].filter(([, n]) => n > 0).map(([k, n]) => `${whole(n)} ${k} (not counted)`);
@@ -152,22 +141,21 @@
     const any = t.accepted + t.unscored > 0 || live.mostly_refused; // before the first event there is nothing to tell
     rows("#windows tbody", live.windows, (v) => [
       [v.label + (v.window === bundle.watched ? " (watched)" : ""), ""], [whole(v.n), "num"], [whole(v.effective_n), "num"],
-      ...(v.cannot_tell || !v.n ? [["–", "num", v.cannot_tell && any ? "cannot tell" : ""], ["–", "num"], ["–", "num"], ["–", "num"]] : [
+      ...(v.cannot_tell || !v.n ? [["–", "num", v.cannot_tell && any ? "no estimate" : ""], ["–", "num"], ["–", "num"], ["–", "num"]] : [
         [point(v.accuracy), "num", between(v.accuracy_low, v.accuracy_high, point)], [amount(v.risk), "num", between(v.risk_low, v.risk_high, amount)],
         [chance(v.log_odds), "num"], [point(v.rate), "num", between(v.rate_low, v.rate_high, point)]]),
       ...(v.audited ? [[point(v.audited.accuracy), "num", between(v.audited.accuracy_low, v.audited.accuracy_high, point)],
         [amount(v.audited.risk), "num", between(v.audited.risk_low, v.audited.risk_high, amount)]] : [["–", "num"], ["–", "num"]]),
     ]);
     const shared = live.windows.length ? live.windows[0].notes.filter((n) => live.windows.every((v) => v.notes.includes(n))) : [];
-    // Why it cannot tell is often a note's reason as well: the same is said once.
     const reasons = new Set(live.windows.map((v) => v.cannot_tell)), common = reasons.size === 1 && live.windows.length > 1 ? [...reasons][0] : null;
     const own = live.windows.flatMap((v) => {
-      const notes = v.notes.filter((n) => !shared.includes(n)), again = v.cannot_tell ? notes.filter((n) => !sameLack(n, v.cannot_tell)) : notes;
-      return [...(v.cannot_tell && !common ? [`cannot tell: ${v.cannot_tell}`] : []), ...again].map((n) => `${v.label}: ${n}`);
+      const notes = v.notes.filter((n) => !shared.includes(n));
+      return [...(v.cannot_tell && !common ? [`no estimate: ${v.cannot_tell}`] : []), ...notes].map((n) => `${v.label}: ${n}`);
     });
-    // What holds for the bundle stands below, among what the numbers rest on, and why an alarm is on above; before the first event there is nothing to remark.
-    const below = [...bundle.notes, ...(bundle.alarm ? bundle.alarm.notes : []), ...(late && !proven ? [late] : [])];
-    list("#remarks", [...(common && t.accepted + t.unscored ? [`cannot tell: ${common}`] : []), ...shared, ...(t.accepted + t.unscored ? own : [])].filter((n) => !below.includes(n)));
+    // What holds for the bundle stands below, among what the numbers rest on.
+    const below = [...bundle.notes, ...(bundle.alarm ? bundle.alarm.notes : [])];
+    list("#remarks", [...(common && t.accepted + t.unscored ? [`no estimate: ${common}`] : []), ...shared, ...(t.accepted + t.unscored ? own : [])].filter((n) => !below.includes(n)));
   }
 
   function list(where, items) {
@@ -212,6 +200,17 @@
     ]);
   }
 
+  // The tree is part of the same answer as the header, so that both are of one moment; unseen, none is asked for.
+  const treeWidth = () => document.hidden ? "" : `&width=${Math.min(4000, Math.max(320, Math.round($("#tree img").clientWidth)))}`;
+
+  function showTree(text) {
+    const picture = $("#tree img");
+    if (!text || picture.dataset.shown === text) return;
+    picture.dataset.shown = text;
+    picture.src = `data:image/svg+xml,${encodeURIComponent(text)}`;
+    picture.alt = new DOMParser().parseFromString((/<desc>.*?<\/desc>/.exec(text) || ["<desc/>"])[0], "text/xml").documentElement.textContent;
+  }
+
   function called() { // the subject as people call it; a fingerprint is for machines
     return (bundle.made && bundle.made.subject) || bundle.subject;
   }
@@ -224,11 +223,11 @@
     const facts = [
       ["Calibrated on", bundle.kinds.map((k) => `${k.kind}: ${whole(k.rows)} rows, ${point(k.accuracy)} right`).join("; ")],
       ["Scores", bundle.scores.join(", ")],
-      ["Coverage on unseen shifts", bundle.coverage || "was not measured"],
-      ["Forecast before release", forecast ? `${amount(forecast.risk)} ${bundle.unit} (${between(forecast.low, forecast.high, amount)}), with ${percent(forecast.rate, 0)} of inputs shifted` : "none was made"],
-      ["Tolerable risk", bundle.tolerable == null ? "none was given" : `${amount(bundle.tolerable)} ${bundle.unit}`],
-      ["Alarm", rule ? `on windows of ${rule.label}, every ${whole(rule.stride)} events; set for ${rule.false_alarms} without shift, at ${whole(rule.events_per_day)} events a day` : "none: no tolerable risk was given"],
-      ["Late and repeated", `events up to ${whole(bundle.lateness_s)} s older than the newest are counted, if they are among the last ${whole(bundle.id_horizon)} by time: so many ids are known again`],
+      ["Coverage on unseen shifts", bundle.coverage || "not measured"],
+      ["Forecast before release", forecast ? `${amount(forecast.risk)} ${bundle.unit} (${between(forecast.low, forecast.high, amount)}), with ${percent(forecast.rate, 0)} of inputs shifted` : "none"],
+      ["Tolerable risk", bundle.tolerable == null ? "not set" : `${amount(bundle.tolerable)} ${bundle.unit}`],
+      ["Alarm", rule ? `on windows of ${rule.label}, every ${whole(rule.stride)} events; false alarms without shift: ${rule.false_alarms}, at ${whole(rule.events_per_day)} events a day` : "none: no tolerable risk set"],
+      ["Late and repeated", `events up to ${whole(bundle.lateness_s)} s older than the newest are counted; the last ${whole(bundle.id_horizon)} ids are recognised`],
       ["Notes", [...bundle.notes, ...(rule ? rule.notes : [])]],
     ].filter(([, v]) => v.length);
     $("#basis-facts").replaceChildren(...facts.map(([k, v]) => { const d = made("div"); d.append(made("dt", k), ...[v].flat().map((one) => made("dd", one))); return d; }));
@@ -243,9 +242,9 @@
     feed("lost", last ? `no answer since ${clock(last)}` : `no answer (${error.message})`, last ? utc(last) : "");
     if (failures < 2) return;
     if ($("#status").dataset.status !== "lost") said = last ? $("#verdict").textContent : "";
-    const trouble = await ownTrouble(), then = last ? ` What stands below is what it said then: ${said}.` : "";
-    if (trouble) return status("lost", "?", "Cannot tell", `The service says: ${trouble}. It has told no figures ${last ? `since ${when(last)}` : "yet"}.${then}`);
-    status("lost", "?", "No answer", last ? `The service has not answered since ${when(last)}; whether anybody watches is not known from here.${then}` : "The service has not answered yet; it is asked again.");
+    const trouble = await ownTrouble(), then = last ? ` The figures below are from then: ${said}.` : "";
+    if (trouble) return status("lost", "?", "No estimate", `The service says: ${trouble} It has sent no figures ${last ? `since ${when(last)}` : "yet"}.${then}`);
+    status("lost", "?", "No answer", last ? `The service has not answered since ${when(last)}.${then}` : "The service has not answered yet; retrying.");
   }
 
   async function once() {
@@ -258,7 +257,7 @@
         showBundle();
         charts.build(bundle);
       }
-      const live = await ask(`/v1/live?after_event=${upto}`, replica == null ? HISTORY_MS : ANSWER_MS);
+      const live = await ask(`/v1/live?after_event=${upto}${treeWidth()}`, replica == null ? HISTORY_MS : ANSWER_MS);
       replica ??= live.replica;
       if (live.bundle !== bundle.id || live.replica !== replica || live.total.accepted + live.total.unscored < upto) { // another stream, or one set back
         bundle = replica = null; upto = -1; readings = []; failures = 0;
@@ -271,6 +270,7 @@
       labels = live.labels;
       showNow(live);
       showAlarms();
+      showTree(live.tree);
       if (!document.hidden) charts.show({ readings, alarms, labels });
       failures = 0;
       last = Date.now() / 1000;

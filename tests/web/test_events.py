@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roadworthy.analysis.risk.calibration import Calibration, calibrate
-from roadworthy.web.batch import Batch, packed, placed, unpacked
-from roadworthy.web.events import Reader, Refused
+from roadworthy.web.events import Batch, Reader, placed
+from roadworthy.web.http import Refused
 
 NOW = 1_700_000_000.0
 
@@ -124,31 +124,30 @@ def test_a_verdict_is_refused_where_the_calibrated_score_is_none(scale):
     kind, score = np.repeat(["clean", "fog"], 300), scale * rng.random(600)
     one = calibrate({"energy": score}, kind, rng.random(600) < 0.8)
     said = str(refusal(Reader(one, subject="s"), ndjson({"id": "a", "verdict": True})))
-    assert "a score of 0 or 1" in said and "'energy' was calibrated on scores from" in said
-    assert '"scores": {"energy": 0.5}' in said and "column of verdicts" in said
+    assert "a score of 0 or 1" in said and '"scores": {"energy": 0.5}' in said
 
 
 @pytest.mark.parametrize(
     ("wrong", "line", "says"),
     [
-        (b'{"id": "b", "time": 1, "scores": {"knn": NaN, "energy": 1}}', 2, "score 'knn' is NaN"),
+        (b'{"id": "b", "time": 1, "scores": {"knn": NaN, "energy": 1}}', 2, "Score 'knn' is NaN"),
         (
             b'{"id": "b", "time": 1, "scores": {"knn": -Infinity, "energy": 1}}',
             2,
-            "score 'knn' is infinite",
+            "Score 'knn' is infinite",
         ),
         (
             b'{"id": "b", "time": 1, "scores": {"knn": 1e999, "energy": 1}}',
             2,
-            "score 'knn' is infinite",
+            "Score 'knn' is infinite",
         ),
         (b'{"id": "b", "time": 1, "scores": {"knn": "0.5", "energy": 1}}', 2, "must be a number"),
         (
             b'{"id": "b", "time": 1, "scores": {"kn": 1, "energy": 1}}',
             2,
-            "unknown score 'kn' (did you mean 'knn'?)",
+            "Unknown score 'kn' (did you mean 'knn'?)",
         ),
-        (b'{"id": "b", "time": 1, "score": {"knn": 1}}', 2, "unknown key 'score'"),
+        (b'{"id": "b", "time": 1, "score": {"knn": 1}}', 2, "Unknown key 'score'"),
         (b'{"id": "b", "time": 1}', 2, "one of scores, verdict and cell"),
         (b'{"id": "b", "time": 1, "scores": 5}', 2, "object of names and numbers"),
         (b'{"id": "b", "time": 1, "verdict": true}', 2, "needs a calibration of one score"),
@@ -160,15 +159,15 @@ def test_a_verdict_is_refused_where_the_calibrated_score_is_none(scale):
         (b'{"id": "b", "time": 1700000000000, "scores": {}}', 2, "looks like milliseconds"),
         (b'{"id": "b", "time": 1700000000000000, "scores": {}}', 2, "looks like microseconds"),
         (b'{"id": "b", "time": 1700000000000000000, "scores": {}}', 2, "looks like nanoseconds"),
-        (b'{"id": "b", "time": 1.7e25, "scores": {}}', 2, "is beyond what a clock shows"),
-        (b'{"id": "b", "time": 1, "scores": {"knn": 0.5, "ene', 2, "no JSON"),
+        (b'{"id": "b", "time": 1.7e25, "scores": {}}', 2, "is out of range"),
+        (b'{"id": "b", "time": 1, "scores": {"knn": 0.5, "ene', 2, "not JSON"),
         (
             b'{"id": "b", "scores": {}}{"id": "c", "scores": {}}',
             2,
-            "curl sends a file with its line ends by --data-binary",
+            "--data-binary",
         ),
-        (b"[1]", 2, "an event is an object"),
-        (b'"text"', 2, "an event is an object"),
+        (b"[1]", 2, "An event is an object"),
+        (b'"text"', 2, "An event is an object"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_line(reader, wrong, line, says):
@@ -184,7 +183,7 @@ def test_what_is_wrong_in_a_list_is_said_with_its_place(reader):
         json.dumps(event(2)),
     ]
     error = refusal(reader, f"[{', '.join(lines)}]".encode())
-    assert (error.status, error.line) == (400, 2) and "score 'knn' is NaN" in str(error)
+    assert (error.status, error.line) == (400, 2) and "Score 'knn' is NaN" in str(error)
 
 
 def test_an_event_of_another_subject_is_a_conflict(reader):
@@ -222,9 +221,28 @@ def test_a_batch_survives_the_log(events):
         np.array([e[1] for e in events]),
         np.array([e[2] for e in events], dtype=np.int16),
     )
-    back, now = unpacked(packed(batch, now=NOW))
+    back, now = Batch.unpacked(batch.packed(now=NOW))
     assert now == NOW
     assert back.ids == batch.ids
     assert (
         back.times.tolist() == batch.times.tolist() and back.cells.tolist() == batch.cells.tolist()
     )
+
+
+def test_labels_are_read_in_every_form_and_refused_with_their_line(reader):
+    label = {"id": "a", "correct": True}
+    for body in (json.dumps(label), json.dumps([label]), json.dumps(label) + "\n"):
+        assert reader.labels(body.encode()) == [("a", True, None, None, None)]
+    for wrong in (
+        {"id": "b"},
+        {"id": "b", "correct": "yes"},
+        {"id": "b", "correct": True, "probability": 0},
+        {"id": "b", "correct": True, "cell": 1},
+        {"id": "b", "correct": True, "cell": 9999, "time": 1},
+        {"id": "b", "correct": True, "cell": 1, "time": 1.7e15},
+        {"id": "b", "right": True},
+        5,
+    ):
+        with pytest.raises(Refused) as refused:
+            reader.labels(ndjson(label, wrong))
+        assert (refused.value.status, refused.value.line) == (400, 2)

@@ -14,7 +14,7 @@ from roadworthy.analysis.risk.tree import evaluate, expectation
 from roadworthy.monitor import Events, Monitor
 from roadworthy.monitor.self_test import expected_state
 from roadworthy.report import numbers
-from roadworthy.web.tree_picture import tree_now, tree_picture
+from roadworthy.web.pages import tree_now, tree_picture
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -37,7 +37,7 @@ def test_the_picture_shows_the_branches_and_the_cost_of_the_window(priced, width
     stream = monitored.events(300, shifted=0.4)
     columns = {name: [e["scores"][name] for e in stream] for name in ("knn", "energy")}
     monitor.update(Events(None, None, columns=columns))
-    now = tree_now(monitor, None)
+    now = tree_now(monitor, monitor.risk())
     assert now.instead is None and expectation(priced.tree, now.parameters) == pytest.approx(
         monitor.risk().risk
     )
@@ -51,9 +51,9 @@ def test_the_picture_shows_the_branches_and_the_cost_of_the_window(priced, width
         and any("1,925" in text for text in said)
         and any(" at 95%" in text for text in said)
     )
-    assert expectation(priced.tree, tree_now(monitor, "1000").parameters) == pytest.approx(
-        monitor.risk("1000").risk
-    )
+    longer = monitor.risk("1000")
+    found = expectation(priced.tree, tree_now(monitor, longer).parameters)
+    assert found == pytest.approx(longer.risk)
 
 
 @pytest.mark.parametrize("width", [336, 920])
@@ -67,47 +67,43 @@ def test_the_picture_says_which_share_of_shift_it_has_where_another_one_is_told(
             columns={name: [e["scores"][name] for e in stream] for name in ("knn", "energy")},
         )
     )
-    now = tree_now(monitor, None)
+    now = tree_now(monitor, monitor.risk())
     mean, told = f"{now.parameters['p_shift']:.1%}", f"{now.state.rate:.1%}"
     assert mean != told
     picture = tree_picture(priced, now, width=width)
-    said = f"{mean} shifted is the mean of what is likely, by which the cost adds up; the share is told as {told}, about its middle"
+    said = f"The tree uses the mean rate of shift, {mean}; the estimate (median) is {told}."
     assert " ".join(texts(picture)).endswith(said), (
         "in as many lines as it takes, and nothing is cut"
     )
-    assert f"{said}.</desc>" in picture
+    assert said in picture
     height = float(Xml.fromstring(picture).get("viewBox").split()[3])
     assert max(float(e.get("y")) for e in Xml.fromstring(picture).iter(f"{SVG}text")) < height
     same = now._replace(state=replace(now.state, rate=now.parameters["p_shift"]))
-    assert "told as" not in tree_picture(priced, same, width=width)
-    assert "told as" not in tree_picture(
-        priced, tree_now(monitor, None, late="most events are late"), width=width
-    )
+    assert "median" not in tree_picture(priced, same, width=width)
+    late = tree_now(monitor, monitor.risk(), late="most events are late")
+    assert "median" not in tree_picture(priced, late, width=width)
 
 
 def test_what_cannot_be_told_is_drawn_as_calibrated_and_says_so(priced):
     monitor = Monitor(priced)
-    said = texts(tree_picture(priced, tree_now(monitor, None)))[0]
-    assert (
-        said == "Cannot be told now; as calibrated, 5% shifted: no event with a score has come yet"
-    )
+    said = texts(tree_picture(priced, tree_now(monitor, monitor.risk())))[0]
+    assert said.startswith("No estimate now. As calibrated, 5% shifted: ")
     monitor.update(Events(["a"], [1.0], columns={"knn": [0.1], "energy": [0.1]}))
-    late = tree_now(monitor, None, late="most events are late <b>")
+    late = tree_now(monitor, monitor.risk(), late="most events are late <b>")
     assert late.parameters["p_shift"] == 0.05
     picture = tree_picture(priced, late)
-    assert (
-        texts(picture)[0]
-        == "Cannot be told now; as calibrated, 5% shifted: most events are late <b>"
-    )
+    assert texts(picture)[0].endswith("5% shifted: most events are late <b>")
     assert " at 95%" not in picture, "no interval of a window that cannot be told"
 
 
 def test_the_service_draws_it_by_itself_and_lets_nothing_run_in_it(tmp_path):
     path = tmp_path / "bundle.json"
     monitored.bundle(subject='<script>alert("1")</script>').save(path)
-    with monitored.serving(path, tmp_path / "state.sqlite", ROADWORTHY_TOKEN="secret") as service:
+    with monitored.serving(
+        path, tmp_path / "state.sqlite", ROADWORTHY_TOKEN=monitored.TOKEN
+    ) as service:
         assert service.ask("GET", "/v1/tree.svg").status == 401
-        bearer = {"Authorization": "Bearer secret"}
+        bearer = {"Authorization": f"Bearer {monitored.TOKEN}"}
         assert service.post(monitored.events(200, shifted=0.9), **bearer).status == 200
         reply = service.ask("GET", "/v1/tree.svg", **bearer)
         assert reply.status == 200 and reply.headers["content-type"].startswith("image/svg+xml")
