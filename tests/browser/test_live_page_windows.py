@@ -8,7 +8,7 @@ import pytest
 from live_pages import await_that, monitored, opened
 
 from roadworthy.monitor import Windows
-from roadworthy.monitor.beforehand import Beforehand
+from roadworthy.monitor.bundle import Beforehand
 from roadworthy.monitor.self_test import expected_state
 
 pytestmark = pytest.mark.browser

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from monitored import START, events, serving
 
 from roadworthy.monitor import Bundle, Events, Monitor, Taken
-from roadworthy.monitor.events import mark
 from roadworthy.web.batch import Label, Labelled
 from roadworthy.web.counting import Counting
 from roadworthy.web.drawing import draw
@@ -208,7 +207,7 @@ def test_whatever_was_done_is_found_again(made, tmp_path_factory, acts, look_s):
     file.counting.look()
     before, said = file.counting.monitor.to_bytes(), list(file.told)
     held = file.counting.monitor.state.labels.asked
-    news = any(p > held.get(mark(name), 0.0) for name, p in file.counting.ledger.asked().items())
+    news = any(p > held.get(name, 0.0) for name, p in file.counting.ledger.asked().items())
     file.kill()
     if not news:  # what was drawn beside it, and not labelled yet, is learnt by the start
         assert file.counting.monitor.to_bytes() == before and file.told == said

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from monitored import START, events, serving, until
 
 from roadworthy.monitor import Alarm, Bundle, Events, Monitor
-from roadworthy.monitor.alarmed import Alarmed
+from roadworthy.monitor.alarm import Alarmed
 from roadworthy.web import views
 from roadworthy.web.batch import Batch
 from roadworthy.web.counting import Counting

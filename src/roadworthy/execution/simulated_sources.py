@@ -408,7 +408,6 @@ def _compiled(spec: Simulation, teller: Teller) -> Bundle | None:
             alarm_window=window,
             false_alarms=alarm.false_alarms,
             events_per_day=alarm.events_per_day,
-            group_events=alarm.group_events,
             seed=spec.seed,
         )
     except ValueError as error:

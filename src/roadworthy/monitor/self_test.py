@@ -1,4 +1,4 @@
-"""A few events and the state they must lead to: the proof that a bundle means on this machine what it meant where it was made.
+"""A few events, and the state they must lead to: the proof that a bundle means on this machine what it meant where it was made.
 
 Whole numbers must be the same, others agree to 1e-9: cells, what became of each event, counts, and the figures of a window.
 """

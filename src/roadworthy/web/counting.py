@@ -17,7 +17,6 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from roadworthy.monitor import Bundle, Monitor, Question, Taken
-from roadworthy.monitor.events import mark
 from roadworthy.store import StoreError
 from roadworthy.web import views
 from roadworthy.web.batch import Batch, Label, Labelled, LabelPost, Single, count, packed
@@ -265,7 +264,7 @@ class Counting:
         check_labels(every, state.cells, state)
         asked = self.ledger.asked([label.id for label in every if label.probability is None])
         before = state.labels.asked
-        if any(before.get(mark(name)) != probability for name, probability in asked.items()):
+        if any(before.get(name) != probability for name, probability in asked.items()):
             self._learn(remember_questions(self.monitor, self.ledger))
         ids = [label.id for label in every]
         events = dict(zip(ids, state.recent.held(ids), strict=True))
@@ -289,7 +288,7 @@ class Counting:
 
     def _labelled_of(self, own: Sequence[Label], unknown: Sequence[str]) -> Labelled:
         asked = self.monitor.state.labels.asked
-        sure = sum(label.probability is None and mark(label.id) not in asked for label in own)
+        sure = sum(label.probability is None and label.id not in asked for label in own)
         return Labelled(len(own), tuple(unknown), sure)
 
     def _learn(self, questions: Mapping[str, float]) -> None:

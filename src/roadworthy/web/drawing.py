@@ -22,9 +22,7 @@ def draw(monitor: Monitor, ledger: Ledger, n: int, *, window: str | None = None)
     learnt = remember_questions(monitor, ledger)
     before = dict(asked)
     questions = monitor.queue(n, window)
-    names = monitor.state.recent.names
-    drawn = {
-        str(names[key]): p for key, p in asked.items() if before.get(key) != p and key in names
-    }
+    known = monitor.state.recent.known
+    drawn = {str(id): p for id, p in asked.items() if before.get(id) != p and id in known}
     ledger.ask(drawn.items())
     return Drawn(questions, {**learnt, **drawn})

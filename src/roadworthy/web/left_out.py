@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from roadworthy.monitor import Taken
-from roadworthy.monitor.pace import lasting
+from roadworthy.monitor.messages import lasting
 from roadworthy.web.lately import utc
 
 if TYPE_CHECKING:

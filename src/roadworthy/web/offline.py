@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-import numpy as np
-
 from roadworthy.monitor import Bundle, EventError, Monitor
-from roadworthy.monitor.recent import Recent
+from roadworthy.monitor.state import Recent
 from roadworthy.store import StoreError
 from roadworthy.web.addresses import address_of, without_password
 from roadworthy.web.drawing import draw
@@ -130,10 +128,11 @@ def check_named_once(sources: Sequence[str]) -> None:
 
 def _differing(held: Sequence[Recent]) -> int:
     """How many ids stand in different cells: states hold no scores. Times may differ, where nobody sent one."""
-    mark, cell = np.concatenate([r.mark for r in held]), np.concatenate([r.cell for r in held])
-    order = np.lexsort((cell, mark))
-    mark, cell = mark[order], cell[order]
-    return len(np.unique(mark[1:][(mark[1:] == mark[:-1]) & (cell[1:] != cell[:-1])]))
+    cells: dict[str | int, set[int]] = {}
+    for recent in held:
+        for id, cell in zip(recent.ids, recent.cell.tolist(), strict=True):
+            cells.setdefault(id, set()).add(cell)
+    return sum(len(found) > 1 for found in cells.values())
 
 
 def kept(monitor: Monitor, path: Path, *, model: RememberedModel | None = None) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from roadworthy.monitor.speaking import Spoken, states_of
+from roadworthy.monitor.estimate import Span, states_of
 from roadworthy.monitor.windows import read
 from roadworthy.web import views
 
@@ -137,9 +137,7 @@ def readings(
     spoken = []
     for end in ends:
         reading = read(cells[:end], monitor.bundle.windows, name, groups, shrink=1.0 / time)
-        spoken.append(
-            Spoken(reading, float(times[end - reading.first]), float(times[end - 1]), None)
-        )
+        spoken.append(Span(reading, float(times[end - reading.first]), float(times[end - 1]), None))
     states = states_of(monitor.bundle, spoken, state=state, time=time, alarm=monitor.alarm)
     found: list[dict[str, Any]] = []
     for number, said in zip(wanted, states, strict=True):

@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from roadworthy.monitor import Bundle, EventError, Monitor
-from roadworthy.monitor.events import checked_cells, checked_times, mark
+from roadworthy.monitor.events import checked_cells, checked_times
 from roadworthy.monitor.labels import checked_moment
 from roadworthy.monitor.state import State
 from roadworthy.web.batch import Batch, Label, clock_of, count, unpacked
@@ -132,7 +132,7 @@ def remember_questions(monitor: Monitor, ledger: Ledger) -> dict[str, float]:
     news = {
         name: probability
         for name, probability in ledger.asked().items()
-        if probability > held.get(mark(name), 0.0)
+        if probability > held.get(name, 0.0)
     }
     remember(monitor, news)
     return news
@@ -141,4 +141,4 @@ def remember_questions(monitor: Monitor, ledger: Ledger) -> dict[str, float]:
 def remember(monitor: Monitor, questions: Mapping[str, float]) -> None:
     """Tell the monitor with which probability these inputs were drawn."""
     for name, probability in questions.items():
-        monitor.state.labels.ask(mark(name), probability)
+        monitor.state.labels.ask(name, probability)
