@@ -200,8 +200,8 @@ class Labels:
                 del self.asked[id]
 
 
-def take(answers: Sequence[Answer], state: State) -> list[Id]:
-    """Count answers as labels of their events: all, or none if one cannot be counted. Their ids are returned."""
+def take(answers: Sequence[Answer], state: State, alarm: LabelAlarm) -> None:
+    """Count answers as labels of their events, for the alarm to judge: all, or none if one cannot be counted."""
     found, unnamed = [], count(state.labels.unnamed)
     names = [
         f"{state.name} label#{next(unnamed)}" if answer[0] is None else plain_id(answer[0])
@@ -227,9 +227,12 @@ def take(answers: Sequence[Answer], state: State) -> list[Id]:
             raise EventError(f"The label of {id!r} is {correct!r}. Give True or False.")
         given = None if probability is None else float(probability)
         found.append((name, Label(float(time), int(cell), bool(correct), given)))
+    before = state.labels.given
+    corrected = any(id in before and before[id].correct != label.correct for id, label in found)
     state.labels.add_all(found)
     state.labels.unnamed = next(unnamed)
-    return names
+    alarm.waiting += names
+    alarm.anew |= corrected
 
 
 def checked_moment(time: float, id: Any, state: State) -> float:
@@ -565,11 +568,15 @@ def _half(
 
 @dataclass
 class LabelAlarm:
-    """Whether labels prove a risk above the tolerable: each label is judged once, in the order in which calls bring them."""
+    """Whether labels prove a risk above the tolerable: each label is judged once, in the order in which calls bring them.
+
+    After a correction, and after a merge, all labels of events that are held are judged `anew`.
+    """
 
     on: bool = False
     said: int = 0
     """How often it was raised or cleared."""
+    anew: bool = False
     waiting: list[Id] = field(default_factory=list)
     """Events whose labels are not judged yet."""
     evidence: Floats = field(default_factory=lambda: np.zeros(STAKES))
@@ -584,10 +591,16 @@ class LabelAlarm:
     """Cost, weight and outcome of the last labels since there was no evidence."""
 
     def look(self, state: State, bundle: Bundle, *, time: float, quiet: bool) -> list[Alarm]:
-        """Judge the labels that wait; `quiet`: nothing is called cleared, since the scores' own alarm is on.
-
-        Labels of events that are not held are not judged.
-        """
+        """Judge the labels that wait; `quiet`: nothing is called cleared, since the scores' own alarm is on."""
+        if self.anew:
+            was_on, said = self.on, self.said
+            vars(self).update(vars(LabelAlarm(said=said, waiting=state.labels.latest(KEPT))))
+            changes = self.look(state, bundle, time=time, quiet=False)
+            self.said = said + (self.on != was_on)
+            last = changes[-1:] if self.on != was_on else []
+            if was_on and not self.on and not quiet:
+                return [self._cleared(state)]
+            return [replace(alarm, by_labels=self.said) for alarm in last if self.on]
         ids, self.waiting = list(dict.fromkeys(self.waiting)), []
         places = state.recent.places(ids).tolist()
         held = sorted((at, id) for at, id in zip(places, ids, strict=True) if at >= 0)
@@ -694,15 +707,17 @@ class LabelAlarm:
         often = min(int(state.labels.counts.sum()) / max(state.counted, 1), 1.0)
         return max(HOLDS, math.log(max(2.0 * often / rule.per_event, 1.0)))
 
+    def _cleared(self, state: State) -> Alarm:
+        reason = "Labels no longer show a risk above the limit."
+        return Alarm(state.newest, state.counted, "cleared", reason=reason, by_labels=self.said)
+
     def _changed(self, state: State, bundle: Bundle, *, quiet: bool) -> list[Alarm]:
         """What is to be said of a proof."""
         run, self.run, self.evidence = self.run, [], np.zeros(STAKES)
         self.on, self.said = not self.on, self.said + 1
         when = state.newest, state.counted
         if not self.on:
-            reason = "Labels no longer show a risk above the limit."
-            cleared = Alarm(*when, "cleared", reason=reason, by_labels=self.said)
-            return [] if quiet else [cleared]
+            return [] if quiet else [self._cleared(state)]
         total = sum(weight for _, weight, _ in run)
         risk = sum(cost * weight for cost, weight, _ in run) / total
         wrong = sum(not right for _, _, right in run)

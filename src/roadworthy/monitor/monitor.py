@@ -235,7 +235,7 @@ class Monitor:
     ) -> None:
         """Take outcomes, each as `label` does (id, correct, probability, cell, time): all, or none if one is refused."""
         self._check_subject(subject)
-        self._by_labels.waiting += auditing.take(answers, self.state)
+        auditing.take(answers, self.state, self._by_labels)
         if look:
             self.look_at_labels()
 
@@ -274,7 +274,7 @@ class Monitor:
                     f"Bundles differ: {self.bundle.id} here, {other.bundle.id} there. Their counts cannot be added up."
                 )
         merge(self.state, [other.state for other in others])
-        self._by_labels = LabelAlarm(waiting=self.state.labels.latest(auditing.KEPT))
+        self._by_labels.anew = True
         self._say(self._watch.look_again(self.state))
         self.look_at_labels()
 
