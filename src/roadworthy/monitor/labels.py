@@ -612,23 +612,12 @@ class LabelAlarm:
         stands = 1.0 / np.maximum(labels.probability, 1.0 / max(state.counted, 1))
         alone = self._alone(at + 1 + state.counted - len(state.recent), stands)
         limit, ends = float(bundle.tolerable), bundle.tree.costs
+        loss, gain = (alone * max(apart, 0.0) for apart in (limit - ends[0], ends[1] - limit))
+        above = {"limit": limit, "least": least, "most": most, "missed": loss}
+        below = {"limit": -limit, "least": -most, "most": -least, "missed": gain}
         factors = {
-            False: log_factors(
-                costs,
-                limit=limit,
-                least=least,
-                most=most,
-                weights=stands,
-                missed=alone * max(limit - ends[0], 0.0),
-            ),
-            True: log_factors(
-                -costs,
-                limit=-limit,
-                least=-most,
-                most=-least,
-                weights=stands,
-                missed=alone * max(ends[1] - limit, 0.0),
-            ),
+            False: log_factors(costs, weights=stands, **above),
+            True: log_factors(-costs, weights=stands, **below),
         }
         bets = zip(labels.correct.tolist(), factors[False][STAKES // 2].tolist(), strict=True)
         self.bets = [*self.bets, *bets][-LAST:]

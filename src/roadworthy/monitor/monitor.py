@@ -182,22 +182,15 @@ class Monitor:
             self._look()
         return _ONE[outcome]
 
-    def risk(self, window: int | str | None = None, at: float | None = None) -> RiskState:
-        """What a window says now, or said at a time; without a name the window that the alarm watches."""
-        chosen = self._chosen(window)
+    def risk(self, window: int | str | None = None) -> RiskState:
+        """What a window says now; without a name the window that the alarm watches."""
         recent, shrink = self.state.recent, 1.0 / self.autocorrelation_time
-        upto = len(recent)
-        if at is not None:
-            upto = int(np.searchsorted(recent.time, at, side="right"))
-            if upto == 0 and len(self.state.buckets):
-                return self._states([self._bucket_at(at)], past=True)[0]
-        cells, times = recent.cell[:upto], recent.time[:upto]
-        found = read(cells, self.bundle.windows, chosen, self.scores.group, shrink=shrink)
-        start, end = (float(times[-found.first]), float(times[-1])) if found.first else (None, None)
-        audited = None
-        if at is None:
-            audited = auditing.audit(self.bundle, self.state, found, shrink=shrink)
-        return self._states([Span(found, start, end, audited)], past=at is not None)[0]
+        chosen, groups = self._chosen(window), self.scores.group
+        found = read(recent.cell, self.bundle.windows, chosen, groups, shrink=shrink)
+        times = recent.time[len(recent) - found.first :]
+        start, end = (float(times[0]), float(times[-1])) if len(times) else (None, None)
+        audited = auditing.audit(self.bundle, self.state, found, shrink=shrink)
+        return self._states([Span(found, start, end, audited)])[0]
 
     def history(self, every: float) -> list[RiskState]:
         """What the stream said in spans of so many seconds, from the buckets: wider if old buckets are wider."""
@@ -336,12 +329,6 @@ class Monitor:
 
     def _chosen(self, window: int | str | None) -> str:
         return self.bundle.watched if window is None else self.bundle.windows.checked(window)
-
-    def _bucket_at(self, time: float) -> Span:
-        for (start, end), counts in self.state.buckets.spans():
-            if start <= time < end:
-                return Span.of_bucket(start, end, counts)
-        raise ValueError(f"No events were counted around {time} s.")
 
     def _check_subject(self, subject: str | None) -> None:
         if subject is not None and subject not in self.bundle.called:
