@@ -207,7 +207,7 @@ def test_events_stand_by_time_and_id(events, capacity, cuts):
         assert recent.claim(times, names)
         recent.put(times, np.zeros(len(part), dtype=np.int16), names)
         at += len(part)
-    assert recent.ids == [id for _, (_, id) in by_hand] and recent.known.keys() == {*recent.ids}
+    assert recent.ids == [id for _, (_, id) in by_hand] and recent.known == {*recent.ids}
     assert recent.time.tolist() == [time for time, _ in by_hand]
     assert recent.places(recent.ids).tolist() == [*range(len(by_hand))]
     assert recent.places(["not held"]).tolist() == [-1]

@@ -150,12 +150,7 @@ def test_the_fuller_a_window_the_less_the_prior_says(believing, bundle, scores_a
     drawn = [
         told(bundle, scores[:n]).rate - told(believing, scores[:n]).rate for n in (10, 40, 120, 200)
     ]
-    assert (
-        drawn == sorted(drawn, reverse=True)
-        and drawn[0] > 0.1
-        and drawn[2] < 0.05
-        and drawn[3] == 0.0
-    )
+    assert drawn[0] > drawn[1] > 0.1 and abs(drawn[2]) < 0.05 and drawn[3] == 0.0
 
 
 def test_after_a_change_nothing_is_believed_from_before(believing, scores_at):

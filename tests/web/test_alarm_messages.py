@@ -60,7 +60,7 @@ def test_an_alarm_that_is_cleared_carries_the_figures_of_what_was_read(made, win
         and cleared.event > 2600 + rule.window
     )
     read = np.concatenate(cells)[cleared.event - cleared.read : cleared.event]
-    odds = bundle.watch.odds(
+    odds = bundle.estimator.odds(
         np.bincount(read, minlength=bundle.calibration.cells), shrink=1.0 / time
     )
     assert (

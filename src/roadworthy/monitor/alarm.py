@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roadworthy.analysis.risk.estimates import Odds
+from roadworthy.analysis.risk.estimator import Odds
 from roadworthy.monitor import messages
 from roadworthy.monitor.autocorrelation import FEW, StreamTime
 from roadworthy.monitor.events import Cells, Floats
@@ -500,7 +500,7 @@ class Watch:
         The burden is lifted for an alarm that is `on`; the `whole` stream is looked at, or what is quiet passed over.
         """
         assert self.rule is not None
-        passes = self._passes() if self.bundle.watch.separation.enough else ()
+        passes = self._passes() if self.bundle.estimator.separation.enough else ()
         watched = replace(self._watched, quiet=NOTHING_QUIET) if whole else self._watched
         values = np.full((len(passes), len(ends)), -math.inf)
         for value, (length, burden) in zip(values, passes, strict=True):
@@ -556,7 +556,7 @@ class Watch:
             for n in counts.sum(axis=1)
         ]
         if self._passes():
-            reasons: Sequence[str | None] = self.bundle.watch.doubt(
+            reasons: Sequence[str | None] = self.bundle.estimator.doubt(
                 counts, shrink=self.time.shrink()
             )
         else:
@@ -571,7 +571,7 @@ class Watch:
     def _watched(self) -> Watched:
         rule = self.rule
         assert rule is not None
-        return Watched(self.bundle.watch, self.scores, rule.window, rule.stride, rule.quiet)
+        return Watched(self.bundle.estimator, self.scores, rule.window, rule.stride, rule.quiet)
 
     def _reliable(self, state: State, position: int, end: int, reason: str | None) -> None:
         """Whether figures can be relied on now; if they cannot for a whole window, that is said."""
@@ -615,7 +615,7 @@ class Watch:
             reason = doubt if kind == "raised" else ""
             self._said.append(Alarm(when, position, kind, reason=reason, read=length))
         else:
-            odds = self.bundle.watch.odds(counts, shrink=shrink)
+            odds = self.bundle.estimator.odds(counts, shrink=shrink)
             above, judged = float(odds.above[0]), float(odds.judged(burden, self.rule.sure)[0])
             figures = odds_to_probability(above), float(found.risk[0]), above
             judged_or_none = _finite(judged)

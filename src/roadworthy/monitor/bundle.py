@@ -5,6 +5,7 @@ repeated events, the forecast, and a self-test: a few events with the state that
 off, or that leads to another state on this machine is refused.
 
 >>> import tempfile
+>>> import numpy as np
 >>> from roadworthy.analysis.risk.calibration import calibrate
 >>> from roadworthy.analysis.risk.prototypes import accuracy_tree
 >>> rng = np.random.default_rng(0)
@@ -30,8 +31,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from roadworthy.monitor import messages
 from roadworthy.monitor.alarm import AlarmRule
 from roadworthy.monitor.estimate import BLIND, Coverage, Forecast
@@ -47,8 +46,6 @@ MADE_AT = "made_at"
 STATE = b"SQLite format 3"
 """What the file of a service's state begins with."""
 TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".pq")
-DRAWS, WATCH_DRAWS, WATCH_RATES = 100, 64, 51
-"""Worlds of the estimator; worlds and rates of the one that the alarm watches: fewer, since it is asked more often."""
 JEFFREYS = (0.5, 0.5)
 """Pseudo-events that favour no rate."""
 WORTH = 20.0
@@ -194,26 +191,14 @@ class Bundle:
     @cached_property
     def estimator(self) -> Estimator:
         """What turns counts into estimates."""
-        return self._estimator(draws=DRAWS)
-
-    @cached_property
-    def watch(self) -> Estimator:
-        """What an alarm says of a window: the same, at a fraction of the cost, and smooth however long the window is."""
-        return self._estimator(draws=WATCH_DRAWS, rates=WATCH_RATES)
-
-    def _estimator(self, *, draws: int, rates: int | None = None) -> Estimator:
-        from roadworthy.analysis.risk.estimator import RATES, Estimator
+        from roadworthy.analysis.risk.estimator import Estimator
 
         return Estimator(
             self.calibration,
             self.tree,
-            constants={
-                name: _constant(value, draws) for name, value in sorted(self.constants.items())
-            },
+            constants=self.constants,
             tolerable=self.tolerable,
             prior=self.prior,
-            draws=draws,
-            rates=rates or RATES,
         )
 
     @classmethod
@@ -247,7 +232,7 @@ class Bundle:
         Without `alarm_window` the alarm watches the shortest of the windows that notices a step to 30% shift at the stated rate of
         false alarms. Without a `forecast` it is that of the expected rate, kinds even. `seed` is that of the simulated streams.
         """
-        from roadworthy.analysis.risk.firm_kinds import of_firm_kinds
+        from roadworthy.analysis.risk.calibration import of_firm_kinds
         from roadworthy.monitor.self_test import expected_state
         from roadworthy.monitor.threshold import alarm_rule
 
@@ -279,7 +264,7 @@ class Bundle:
         rule = None
         if tolerable is not None:
             rule = alarm_rule(
-                bundle.watch,
+                bundle.estimator,
                 windows=[alarm_window] if alarm_window is not None else windows.lengths,
                 stride=stride,
                 false_alarms=false_alarms,
@@ -424,16 +409,3 @@ def _digest(record: Mapping[str, Any]) -> str:
         record, sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":")
     )
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _constant(value: float | tuple[float, float], draws: int) -> Any:
-    """A number as it is; counts as stratified draws of their posterior, one for each world."""
-    if not isinstance(value, tuple):
-        return float(value)
-    from scipy.special import betaincinv
-
-    successes, trials = value
-    order = np.argsort(np.random.PCG64(draws).random_raw(draws), kind="stable")
-    return betaincinv(successes + 0.5, trials - successes + 0.5, (order + 0.5) / draws)[
-        :, None, None
-    ]

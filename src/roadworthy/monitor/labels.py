@@ -597,10 +597,11 @@ class LabelAlarm:
             vars(self).update(vars(LabelAlarm(said=said, waiting=state.labels.latest(KEPT))))
             changes = self.look(state, bundle, time=time, quiet=False)
             self.said = said + (self.on != was_on)
-            last = changes[-1:] if self.on != was_on else []
-            if was_on and not self.on and not quiet:
-                return [self._cleared(state)]
-            return [replace(alarm, by_labels=self.said) for alarm in last if self.on]
+            if self.on == was_on:
+                return []
+            if self.on:
+                return [replace(changes[-1], by_labels=self.said)]
+            return [] if quiet else [self._cleared(state)]
         ids, self.waiting = list(dict.fromkeys(self.waiting)), []
         places = state.recent.places(ids).tolist()
         held = sorted((at, id) for at, id in zip(places, ids, strict=True) if at >= 0)
@@ -613,8 +614,8 @@ class LabelAlarm:
         alone = self._alone(at + 1 + state.counted - len(state.recent), stands)
         limit, ends = float(bundle.tolerable), bundle.tree.costs
         loss, gain = (alone * max(apart, 0.0) for apart in (limit - ends[0], ends[1] - limit))
-        above = {"limit": limit, "least": least, "most": most, "missed": loss}
-        below = {"limit": -limit, "least": -most, "most": -least, "missed": gain}
+        above: dict[str, Any] = {"limit": limit, "least": least, "most": most, "missed": loss}
+        below: dict[str, Any] = {"limit": -limit, "least": -most, "most": -least, "missed": gain}
         factors = {
             False: log_factors(costs, weights=stands, **above),
             True: log_factors(-costs, weights=stands, **below),

@@ -16,12 +16,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from roadworthy.analysis.risk.firm_kinds import FEW_OF_A_KIND
+from roadworthy.analysis.risk.calibration import FEW_OF_A_KIND
 
 if TYPE_CHECKING:
     from roadworthy.analysis.risk.calibration import Calibration
-    from roadworthy.analysis.risk.doubts import Separation
     from roadworthy.analysis.risk.estimator import Estimator
+    from roadworthy.analysis.risk.refusal import Separation
     from roadworthy.monitor.alarm import AlarmRule
     from roadworthy.monitor.bundle import Bundle
     from roadworthy.monitor.estimate import Coverage, Forecast

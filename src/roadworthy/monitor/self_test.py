@@ -72,7 +72,7 @@ def _watched(bundle: Bundle, counts: np.ndarray) -> dict[str, float]:
     """What the alarm would make of these events."""
     if bundle.alarm is None:
         return {}
-    odds = bundle.watch.odds(
+    odds = bundle.estimator.odds(
         counts[: bundle.calibration.cells]
     )  # behind them stands how many have no place
     return {"watched": float(odds.above[0]), "evidence": float(odds.evidence[0])}

@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roadworthy.analysis.risk.estimates import Odds
+from roadworthy.analysis.risk.estimator import Odds
 from roadworthy.analysis.risk.kind_costs import costs_of
 from roadworthy.monitor.alarm import (
     GAP,
