@@ -49,7 +49,7 @@ def per_event(bundle: Bundle, size: int, *, kind: str) -> float:
     best = np.inf
     for _ in range(ROUNDS):
         monitor = Monitor(bundle)
-        _ = bundle.estimator, bundle.watch
+        _ = bundle.estimator
         total = calls * size
         names = [f"{i:08x}-7f3a-4c1e-9b2d-{i:012x}" for i in range(total)]
         times = np.arange(total, dtype=float)

@@ -25,7 +25,7 @@ from roadworthy.analysis.risk.calibration import calibrate
 from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.analysis.simulation.trials import CLEAN, Scores
 from roadworthy.monitor import Bundle, Events, Monitor, Windows
-from roadworthy.monitor.cell_scores import CellScores
+from roadworthy.monitor.windows import CellScores
 
 WINDOWS, STEP, TRIES, EVENTS, STATED, LONG = (100, 300), 0.3, 20, 1_000_000, 10, 6000
 STREAMS = {"independent": 0.0, "AR(.9)": 0.9}

@@ -15,8 +15,8 @@ from roadworthy.cli.alarm_words import alarm_in_words, noticed
 from roadworthy.cli.cautions import coverage_warning, refuse_unreachable
 from roadworthy.cli.commands.replay import _no_alarm
 from roadworthy.monitor.bundle import Bundle
-from roadworthy.monitor.risk_state import Coverage
-from roadworthy.monitor.rule_notes import misses
+from roadworthy.monitor.estimate import Coverage
+from roadworthy.monitor.messages import misses
 
 pytestmark = pytest.mark.usefixtures("quick_alarms")
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from roadworthy.cli.app import run
 from roadworthy.cli.stream_parts import Clock
 from roadworthy.monitor.alarm import AlarmRule
-from roadworthy.monitor.pace import other_than_set, per_day, too_short_to_say
+from roadworthy.monitor.messages import other_than_set, per_day, too_short_to_say
 
 pytestmark = pytest.mark.usefixtures("quick_alarms")
 

@@ -12,7 +12,7 @@ import pytest
 from roadworthy.cli.resting_on import cautions, held
 from roadworthy.monitor import Monitor
 from roadworthy.monitor.bundle import Bundle
-from roadworthy.monitor.rule_notes import CLEAN_IS_DEAR
+from roadworthy.monitor.messages import CLEAN_IS_DEAR
 
 pytestmark = pytest.mark.usefixtures("quick_alarms")
 

@@ -23,7 +23,7 @@ from roadworthy.execution.assess import Run
 from roadworthy.execution.monitored_rows import MOST, _columns
 from roadworthy.monitor import Bundle, EventError, Events, Monitor, Windows
 from roadworthy.monitor.before_release import LabelledRows
-from roadworthy.monitor.beforehand import Beforehand
+from roadworthy.monitor.bundle import Beforehand
 from roadworthy.registry import register, remove
 from roadworthy.report.html import html
 from roadworthy.report.run_view import RunView

@@ -28,9 +28,7 @@ RUN = 200
 """Events of one patient after another."""
 
 
-def watching(
-    calibration: Calibration, window: int, *, stated: int, group_events: int | None = None
-) -> Bundle:
+def watching(calibration: Calibration, window: int, *, stated: int) -> Bundle:
     """A bundle of one window by which so many false alarms are accepted in a million events."""
     return Bundle.compile(
         calibration,
@@ -40,7 +38,6 @@ def watching(
         windows=Windows((window,)),
         false_alarms="1 per day",
         events_per_day=1e6 / stated,
-        group_events=group_events,
     )
 
 

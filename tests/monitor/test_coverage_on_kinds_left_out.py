@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import asdict
 
 import numpy as np
 import pytest
 
 from roadworthy.monitor.before_release import LabelledRows, left_out
-from roadworthy.monitor.bundle import Bundle
-from roadworthy.monitor.risk_state import Coverage
+from roadworthy.monitor.estimate import Coverage
 from roadworthy.report.monitor_parts import CompiledMonitor
 
 
@@ -39,24 +38,9 @@ def test_the_share_shifted_is_counted_apart_from_accuracy(of_a_kind_that_hides):
 
 
 def test_the_report_names_both_and_one_of_before_what_it_has(of_a_kind_that_hides):
-    both = CompiledMonitor(coverage=of_a_kind_that_hides.to_dict()).proof()
+    both = CompiledMonitor(coverage=asdict(of_a_kind_that_hides)).proof()
     assert (
         "intervals of the accuracy held the truth, and " in both
         and "of those of the share that is shifted" in both
     )
-    assert "shifted" not in CompiledMonitor(coverage=Coverage(0.95, 0.9, 60).to_dict()).proof()
-
-
-def test_a_bundle_of_before_keeps_its_name_and_a_new_one_its_count(calibration, tmp_path):
-    from roadworthy.analysis.risk.prototypes import accuracy_tree
-
-    for coverage, kept in (
-        (Coverage(0.95, 0.9, 60), set()),
-        (Coverage(0.95, 0.9, 60, rate=0.7), {"rate"}),
-    ):
-        made = Bundle.compile(calibration, accuracy_tree(), subject="lesion", coverage=coverage)
-        made.save(tmp_path / "b.json")
-        record = json.loads((tmp_path / "b.json").read_text())
-        assert set(record["coverage"]) == {"nominal", "observed", "windows", "on"} | kept
-        read = Bundle.load(tmp_path / "b.json")
-        assert read.id == made.id and read.coverage == coverage
+    assert "shifted" not in CompiledMonitor(coverage=asdict(Coverage(0.95, 0.9, 60))).proof()

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from roadworthy.monitor import EventError, Events, Monitor
-from roadworthy.monitor.events import mixed
-from roadworthy.monitor.labels import Label, Labels, carried, choose, deviations, difference
+from roadworthy.analysis.risk.prototypes import POLYP_COSTS, accuracy_tree, detector_tree
+from roadworthy.monitor import Bundle, EventError, Events, Monitor, Windows
+from roadworthy.monitor.labels import Label, Labels, Prices, ask_next, difference
+from roadworthy.monitor.windows import faded
 
 
 def not_below(hits: int, trials: int, nominal: float) -> bool:
@@ -85,65 +86,6 @@ def test_when_every_event_is_labelled_nothing_is_uncertain():
     assert found.value == found.low == found.high == pytest.approx(right.mean())
 
 
-def test_earlier_labels_are_carried_over_without_bias():
-    rng = np.random.default_rng(3)
-    trials, values, inside = 1000, [], 0
-    for _ in range(trials):
-        residual = (rng.random(150) < 0.7) - 0.9
-        found = carried(
-            np.full(400, 0.9),
-            np.ones(400, dtype=bool),
-            residual,
-            np.full(150, 0.2),
-            confidence=0.95,
-        )
-        values.append(found.value)
-        inside += found.low <= 0.7 <= found.high
-    assert np.mean(values) == pytest.approx(0.7, abs=0.005)
-    assert not_below(inside, trials, 0.95)
-    half = carried(
-        np.full(400, 0.9), np.arange(400) < 200, residual, np.full(150, 0.2), confidence=0.95
-    )
-    assert half.value == pytest.approx(0.9 + 0.5 * residual.mean()) and half.covered == 0.5
-
-
-def test_priority_samples_estimate_every_total_without_bias():
-    rng = np.random.default_rng(4)
-    n, weights = 300, np.random.default_rng(5).uniform(0.1, 1.0, 300)
-    values = weights * rng.uniform(0.5, 1.5, n)
-    found, sizes = [], set()
-    for trial in range(4000):
-        keys = mixed(np.arange(n, dtype=np.uint64) + np.uint64(trial * n))
-        places, probability = choose(keys, weights, {}, 25)
-        sizes.add(len(places))
-        found.append((values[places] / probability[places]).sum())
-    assert sizes == {25}
-    assert np.mean(found) == pytest.approx(
-        values.sum(), abs=4 * np.std(found) / np.sqrt(len(found))
-    )
-
-
-@given(st.integers(1, 40), st.integers(1, 40), st.integers(0, 1000))
-@settings(max_examples=50, deadline=None)
-def test_asking_twice_is_the_same_as_asking_for_more(first, second, seed):
-    rng = np.random.default_rng(seed)
-    keys, weights = (
-        mixed(np.arange(60, dtype=np.uint64) + np.uint64(seed)),
-        rng.uniform(0.1, 1.0, 60),
-    )
-    one, before = choose(keys, weights, {}, first)
-    two, after = choose(keys, weights, {int(keys[i]): before[i] for i in one}, second)
-    both, together = choose(keys, weights, {}, first + second)
-    assert {*one, *two} == {*both} and not {*one} & {*two}
-    assert after == pytest.approx(together) and (after >= before - 1e-12).all()
-
-
-def test_no_event_is_without_a_chance_and_doubtful_ones_have_more():
-    right = np.array([0.5, 0.999, 1.0])
-    weights = deviations(right, np.array([0, 1, 2, -1]))
-    assert weights[0] == weights[3] == 0.5 and (weights >= 0.1).all()
-
-
 def test_a_queue_gives_ids_and_probabilities_which_labels_then_use(bundle, scores_at):
     monitor = Monitor(bundle)
     names = [f"case {i}" for i in range(200)]
@@ -192,21 +134,19 @@ def test_labels_correct_what_the_state_says(bundle):
         and after.labels == 80
         and after.accuracy == pytest.approx(audited.accuracy, abs=0.06)
     )
-    assert "corrected by 80 labels of earlier events" in monitor.risk(200).notes
+    assert "carried" in {note.code for note in monitor.risk(200).notes}
 
 
 def test_a_label_of_an_event_long_gone_needs_its_cell_and_time(bundle):
     monitor = Monitor(bundle)
     monitor.update(Events(["a"], [1.0], cells=[3]))
-    with pytest.raises(
-        EventError, match="'b' is not among the last 1 events; give its cell and its time"
-    ):
+    with pytest.raises(EventError, match="'b' is not among the last 1 events"):
         monitor.label("b", True)
     monitor.label("b", False, 0.5, cell=7, time=-100.0)
     monitor.label(None, True, cell=7, time=-50.0)
     monitor.label(None, True, cell=7, time=-50.0)
     assert monitor.state.labels.counts[:, 7].tolist() == [2, 1]
-    with pytest.raises(EventError, match="probability of being labelled"):
+    with pytest.raises(EventError, match="probability"):
         monitor.label("a", True, 0.0)
     with pytest.raises(EventError, match="cell"):
         monitor.label("c", True, cell=99_999, time=1.0)
@@ -220,8 +160,8 @@ def test_a_label_of_an_event_outside_the_stream_or_of_another_subject_is_refused
     for i, time in enumerate(ends):
         monitor.label(f"old {i}", True, cell=3, time=time)
     for time, says in (
-        (ends[0] - 1.0, "before the first one"),
-        (ends[1] + 1.0, "after the last one"),
+        (ends[0] - 1.0, "clock"),
+        (ends[1] + 1.0, "clock"),
         (np.nan, "finite"),
         (np.inf, "finite"),
     ):
@@ -244,11 +184,9 @@ def test_the_bundle_learns_nothing_from_labels(bundle):
 
 def test_a_second_answer_takes_the_place_of_the_first_and_of_two_replicas_the_wrong_one_stands():
     one, two = Labels(cells=4), Labels(cells=4)
-    one.add(1, Label(0.0, 2, True, 1.0))
-    one.add(1, Label(0.0, 2, False, 1.0))
+    one.add_all([(1, Label(0.0, 2, True, 1.0)), (1, Label(0.0, 2, False, 1.0))])
     assert one.counts[:, 2].tolist() == [0, 1]
-    two.add(1, Label(0.0, 2, True, 1.0))
-    two.add(2, Label(1.0, 3, True, 0.5))
+    two.add_all([(1, Label(0.0, 2, True, 1.0)), (2, Label(1.0, 3, True, 0.5))])
     one.merge(two)
     assert one.counts[:, 2].tolist() == [0, 1] and one.counts[:, 3].tolist() == [1, 0]
     assert not one.given[1].correct and one.given[2].probability == 0.5
@@ -272,3 +210,244 @@ def test_queued_labels_cover_the_windows_own_accuracy_through_the_whole_monitor(
         values.append(found.accuracy - right.mean())
     assert not_below(inside, trials, 0.95)
     assert abs(np.mean(values)) < 4 * np.std(values) / np.sqrt(trials)
+
+
+def test_priority_samples_estimate_every_total_without_bias():
+    rng = np.random.default_rng(4)
+    n, right = 300, np.random.default_rng(5).uniform(0.5, 0.99, 300)
+    values = rng.uniform(0.5, 1.5, n)
+    found = []
+    for trial in range(1000):
+        labels = Labels(cells=1)
+        chosen = ask_next(labels, [f"{trial} {i}" for i in range(n)], right, 25)
+        assert len(chosen) == 25
+        found.append(sum(values[i] / p for i, p in chosen))
+    error = np.std(found) / np.sqrt(len(found))
+    assert np.mean(found) == pytest.approx(values.sum(), abs=4 * error)
+
+
+@given(st.integers(1, 40), st.integers(1, 40), st.integers(0, 1000))
+@settings(max_examples=50, deadline=None)
+def test_asking_twice_is_the_same_as_asking_for_more(first, second, seed):
+    ids, right = [f"{seed} {i}" for i in range(60)], np.random.default_rng(seed).uniform(0.5, 1, 60)
+    twice, once = Labels(cells=1), Labels(cells=1)
+    one, two = (ask_next(twice, ids, right, n) for n in (first, second))
+    both = ask_next(once, ids, right, first + second)
+    assert {i for i, _ in (*one, *two)} == {i for i, _ in both} and twice.asked == once.asked
+    assert not {i for i, _ in one} & {i for i, _ in two}
+
+
+def test_no_event_is_without_a_chance_and_doubtful_ones_have_more():
+    right = np.repeat([0.5, 0.999, 1.0], 500)
+    chosen = ask_next(Labels(cells=1), [*range(1500)], right, 300)
+    by_right = {share: [p for i, p in chosen if right[i] == share] for share in (0.5, 0.999, 1.0)}
+    assert all(by_right.values()) and min(by_right[0.5]) > 4 * max(by_right[1.0])
+
+
+def test_a_price_is_what_the_tree_costs_by_verdict_and_outcome(calibration):
+    bundle = Bundle.compile(
+        calibration, detector_tree(POLYP_COSTS), subject="s", windows=Windows((50,))
+    )
+    costs = POLYP_COSTS
+    wanted = [[costs.wrong, costs.right], [costs.necessary, costs.unnecessary]]
+    for rate in (0.0, 0.3):
+        assert Prices.of(bundle, rate).table == pytest.approx(np.array(wanted), rel=1e-6)
+
+
+@pytest.fixture(scope="module")
+def fading(calibration) -> Bundle:
+    return Bundle.compile(
+        calibration, accuracy_tree(), subject="s", windows=Windows((100,), half_life=40.0)
+    )
+
+
+def test_a_window_that_fades_out_is_corrected_by_the_weights_it_is_read_with(fading):
+    """Every event is labelled, so that the truth of the window is known: the weighted share of right answers."""
+    rng = np.random.default_rng(1)
+    n = 600
+    shifted = np.arange(n) >= n - 80
+    right = rng.random(n) < np.where(shifted, 0.4, 0.95)
+    monitor = Monitor(fading)
+    monitor.update(
+        Events(np.arange(n), np.arange(float(n)), columns={"energy": rng.normal(1.8 * shifted)})
+    )
+    for i in range(n):
+        monitor.label(i, bool(right[i]), 1.0)
+    weights = 0.5 ** (np.arange(n)[::-1] / 40.0)
+    truth = weights @ right / weights.sum()
+    audited = monitor.risk("decay").audited
+    assert abs(truth - right.mean()) > 0.2
+    assert audited.accuracy == audited.accuracy_low == audited.accuracy_high == pytest.approx(truth)
+    assert audited.risk == pytest.approx(1.0 - truth, abs=0.01)
+    assert monitor.risk("100").audited.accuracy == pytest.approx(right[-100:].mean())
+
+
+@pytest.mark.parametrize("share", [0.95, 0.6, "detected"])
+def test_intervals_hold_what_the_windows_own_events_cost_though_some_have_no_label(
+    calibration, share
+):
+    """Nothing is shifted, and the model is right about it: what is left is the chance of the answers that nobody has labelled."""
+    bundle = Bundle.compile(
+        calibration, detector_tree(POLYP_COSTS), subject="s", windows=Windows((200,))
+    )
+    rng, n, trials, inside = np.random.default_rng(4), 200, 60, np.zeros(2, dtype=int)
+    for _ in range(trials):
+        cells = bundle.calibration.place({"energy": rng.normal(size=n)})
+        right, alarm = (
+            rng.random(n) < 0.95,
+            calibration.shift_bin(cells) >= bundle.estimator.separation.cut,
+        )
+        monitor = Monitor(bundle)
+        monitor.update(Events(np.arange(n), np.arange(float(n)), cells=cells))
+        labelled = alarm if share == "detected" else rng.random(n) < share
+        monitor.label_all(
+            [(int(i), bool(right[i]), 1.0, None, None) for i in np.flatnonzero(labelled)]
+        )
+        costs = POLYP_COSTS
+        answered = np.where(right, costs.right, costs.wrong)
+        cost = np.where(alarm, np.where(right, costs.unnecessary, costs.necessary), answered).mean()
+        found = monitor.risk("200").audited
+        inside += (
+            found.accuracy_low <= right.mean() <= found.accuracy_high,
+            found.risk_low <= cost <= found.risk_high,
+        )
+    assert all(binom.cdf(hits, trials, 0.95) > 0.01 for hits in inside), inside
+
+
+def test_what_fully_labelled_events_cost_is_not_in_doubt(fading):
+    monitor = Monitor(fading)
+    right = np.arange(100) % 4 > 0
+    monitor.update(Events(np.arange(100), np.arange(100.0), columns={"energy": np.zeros(100)}))
+    monitor.label_all([(i, bool(right[i]), 1.0, None, None) for i in range(100)])
+    found = monitor.risk("100").audited
+    assert found.risk_low == found.risk == found.risk_high == pytest.approx(0.25)
+    monitor = Monitor(fading)
+    monitor.update(Events(np.arange(100), np.arange(100.0), columns={"energy": np.zeros(100)}))
+    monitor.label_all([(i, bool(right[i]), 1.0, None, None) for i in range(100) if i % 10])
+    found = monitor.risk("100").audited
+    assert (
+        found.risk_high - found.risk_low
+        == pytest.approx(found.accuracy_high - found.accuracy_low, rel=0.05)
+        != 0.0
+    )
+
+
+def test_weighted_labels_are_unbiased_and_their_intervals_hold():
+    rng = np.random.default_rng(0)
+    n, trials = 1000, 1500
+    weights = faded(n, 150.0)
+    expected = np.full(n, 0.9)
+    right = rng.random(n) < np.linspace(0.95, 0.5, n)
+    truth = weights @ right / weights.sum()
+    probability = np.full(n, 0.15)
+    values, inside = [], 0
+    for _ in range(trials):
+        at = np.flatnonzero(rng.random(n) < probability)
+        found = difference(
+            expected, at, right[at], probability[at], confidence=0.95, weights=weights
+        )
+        values.append(found.value)
+        inside += found.low <= truth <= found.high
+    assert abs(np.mean(values) - truth) < 4 * np.std(values) / np.sqrt(trials)
+    assert binom.cdf(inside, trials, 0.95) > 0.01
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_an_interval_lies_between_none_and_all_and_around_its_value(bundle, share):
+    monitor = Monitor(bundle)
+    monitor.update(Events(np.arange(200), np.arange(200.0), columns={"energy": np.zeros(200)}))
+    for i in range(0, 200, 13):
+        monitor.label(i, bool(share), 0.05)
+    audited = monitor.risk(200).audited
+    assert 0.0 <= audited.accuracy_low <= audited.accuracy <= audited.accuracy_high <= 1.0
+    assert audited.risk_low <= audited.risk <= audited.risk_high
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("right", [0.8, 0.95])
+def test_intervals_of_earlier_labels_hold_the_answers_of_the_window_itself(watchful, right):
+    rng, held = np.random.default_rng(int(100 * right)), 0
+    for _ in range(60):
+        monitor, numbers = Monitor(watchful), np.arange(500)
+        truth = rng.random(500) < right
+        monitor.update(
+            Events(numbers, numbers.astype(float), columns={"energy": rng.normal(size=500)})
+        )
+        for i in numbers[:400].tolist():
+            monitor.label(i, bool(truth[i]), look=False)
+        found = monitor.risk(100).audited
+        assert found.carried
+        held += found.accuracy_low - 1e-9 <= truth[400:].mean() <= found.accuracy_high + 1e-9
+    assert held >= 53
+
+
+def asked_and_told(monitor: Monitor, right: dict[str, bool], n: int) -> None:
+    for question in monitor.queue(n):
+        monitor.label(question.id, right[question.id])
+
+
+@pytest.mark.slow
+def test_labels_of_several_rounds_are_as_unbiased_as_those_of_one(bundle):
+    errors, inside, trials = [], 0, 60
+    for seed in range(trials):
+        rng = np.random.default_rng(seed)
+        names = [f"{seed}-{i}" for i in range(200)]
+        right = dict(zip(names, (rng.random(200) < 0.6).tolist(), strict=True))
+        monitor = Monitor(bundle)
+        monitor.update(Events(names, np.arange(200.0), columns={"energy": rng.normal(size=200)}))
+        for _ in range(4):
+            asked_and_told(monitor, right, 15)
+        found, truth = monitor.risk(200).audited, np.mean(list(right.values()))
+        errors.append(found.accuracy - truth)
+        inside += found.accuracy_low <= truth <= found.accuracy_high
+    assert abs(np.mean(errors)) < 4 * np.std(errors) / np.sqrt(trials) < 0.06
+    assert inside >= 0.85 * trials
+
+
+@pytest.mark.slow
+def test_labels_of_windows_that_slide_are_unbiased(bundle):
+    errors, trials = [], 60
+    for seed in range(trials):
+        rng = np.random.default_rng([1, seed])
+        monitor, right = Monitor(bundle), {}
+        for part in range(6):
+            # Rounds of different sizes over windows that share three quarters: thresholds rise and fall.
+            names = [f"{seed}-{part}-{i}" for i in range(200 if part == 0 else 50)]
+            right |= dict(zip(names, (rng.random(len(names)) < 0.6).tolist(), strict=True))
+            times = len(right) - len(names) + np.arange(len(names))
+            monitor.update(Events(names, times, columns={"energy": rng.normal(size=len(names))}))
+            asked_and_told(monitor, right, (30, 5, 20)[part % 3])
+        errors.append(monitor.risk(200).audited.accuracy - np.mean(list(right.values())[-200:]))
+    assert abs(np.mean(errors)) < 4 * np.std(errors) / np.sqrt(trials) < 0.08
+
+
+def test_a_probability_that_was_given_stays_and_that_of_the_queue_follows_the_questions(
+    bundle, scores_at
+):
+    monitor = Monitor(bundle)
+    monitor.update(
+        Events(
+            [f"e{i}" for i in range(200)], np.arange(200.0), columns={"energy": scores_at(200, 0.3)}
+        )
+    )
+    first, second, *_ = (q for q in monitor.queue(10) if q.probability < 0.5)
+    labels = monitor.state.labels
+    monitor.label(first.id, True)
+    monitor.label(second.id, True, 0.25)
+    monitor.queue(100)
+    again = Monitor.from_bytes(bundle, monitor.to_bytes()).state.labels
+    for found in (labels, again):
+        told = [found.weighed(mark).probability for mark in found.given]
+        assert max(told) > first.probability and min(told) == 0.25 and len(told) == 2
+
+
+def test_unnamed_events_are_no_numbers_that_somebody_gave(bundle):
+    monitor = Monitor(bundle)
+    assert monitor.update(Events([0, 1, 2], [1.0, 2.0, 3.0], cells=[0, 0, 0])).accepted == 3
+    assert monitor.update(Events(None, None, cells=[1, 1, 1])).accepted == 3
+    assert monitor.update(Events([3, 4, 5], [7.0, 8.0, 9.0], cells=[2, 2, 2])).accepted == 3
+    for question in monitor.queue(9):
+        monitor.label(question.id, True)
+    assert monitor.state.labels.counts[0, :3].tolist() == [3, 3, 3], (
+        "each label went to the event that was asked for"
+    )

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from roadworthy.monitor import Bundle, EventError, Events, Monitor
 from roadworthy.monitor.buckets import Buckets
-from roadworthy.monitor.events import EventError, marks
-from roadworthy.monitor.keeping import StateError, packed, unpack
+from roadworthy.monitor.events import id_order
 from roadworthy.monitor.labels import Label
-from roadworthy.monitor.state import State
+from roadworthy.monitor.merge import merge
+from roadworthy.monitor.state import Recent, State, StateError, packed, unpack
 
 CELLS = 5
 events_of = st.lists(
@@ -24,6 +25,13 @@ events_of = st.lists(
         st.integers(-1, CELLS - 1),
     ),
     max_size=60,
+)
+named = st.lists(
+    st.tuples(
+        st.one_of(st.integers(0, 40), st.text("ab#1", max_size=2)), st.integers(0, 12).map(float)
+    ),
+    max_size=60,
+    unique_by=lambda event: (type(event[0]), event[0]),
 )
 
 
@@ -35,7 +43,6 @@ def give(to: State, events) -> None:
     names = [f"e{i}" for i, _, _ in events]
     to.add(
         np.array([t for _, t, _ in events], dtype=float),
-        marks(names) if names else np.zeros(0, dtype=np.uint64),
         np.array([c for _, _, c in events], dtype=np.int16),
         names,
     )
@@ -51,9 +58,8 @@ def held(of: State) -> tuple:
         table,
         newest,
         recent.time.tolist(),
-        recent.mark.tolist(),
         recent.cell.tolist(),
-        recent.names,
+        recent.ids,
         of.newest,
         of.taken,
         of.labels.given,
@@ -83,7 +89,7 @@ def test_calls_of_any_size_are_the_same_as_one_event_after_the_other(
     for start, end in pairwise(ends):
         give(whole, events[start:end])
     for name, time, cell in events:
-        single.add_one(time, int(marks([f"e{name}"])[0]), cell, f"e{name}")
+        single.add_one(time, cell, f"e{name}")
     assert held(whole) == held(single)
 
 
@@ -111,42 +117,6 @@ def test_counts_are_those_of_a_plain_list(events, lateness):
     )
 
 
-@given(events_of, st.data())
-@settings(max_examples=150, deadline=None)
-def test_replicas_put_together_hold_what_one_holds_that_saw_all(events, data):
-    events = consistent(events)
-    shares = data.draw(
-        st.lists(st.sampled_from(["a", "b", "both"]), min_size=len(events), max_size=len(events))
-    )
-    a, b, one = state(), state(), state()
-    parts = {
-        "a": [e for e, s in zip(events, shares, strict=True) if s != "b"],
-        "b": [e for e, s in zip(events, shares, strict=True) if s != "a"],
-    }
-    give(a, parts["a"])
-    give(b, parts["b"])
-    give(one, [*parts["a"], *parts["b"]])
-    a.take_over(b)
-    assert held(a) == held(one)
-
-
-@given(st.integers(1, 300), st.integers(2, 4), st.integers(0, 10_000))
-@settings(max_examples=50, deadline=None)
-def test_the_last_events_of_replicas_are_the_last_events_of_all(n, replicas, seed):
-    rng = np.random.default_rng(seed)
-    events = [
-        (i, float(i) + rng.random(), int(c)) for i, c in enumerate(rng.integers(-1, CELLS, n))
-    ]
-    parts = [state(capacity=40) for _ in range(replicas)]
-    one = state(capacity=40)
-    for event, replica in zip(events, rng.integers(replicas, size=n), strict=True):
-        give(parts[replica], [event])
-        give(one, [event])
-    for part in parts[1:]:
-        parts[0].take_over(part)
-    assert held(parts[0]) == held(one)
-
-
 @given(
     events_of,
     st.lists(st.tuples(st.integers(0, 60), st.booleans(), st.floats(0.01, 1.0)), max_size=10),
@@ -156,7 +126,7 @@ def test_bytes_hold_everything(events, labels):
     first = state(capacity=30, lateness=300.0)
     give(first, events)
     for name, correct, probability in labels:
-        first.labels.add(name, Label(1.5, name % CELLS, correct, probability))
+        first.labels.add_all([(name, Label(1.5, name % CELLS, correct, probability))])
         first.labels.ask(name + 1, probability)
     data = packed(first, bundle="b1", watch={"active": True}, alarms=[])
     again = state(capacity=30, lateness=300.0)
@@ -177,11 +147,6 @@ def test_bytes_of_another_bundle_or_cut_off_or_changed_are_refused():
     for wrong in (b"", data[: len(data) // 2], data[:-1], data[:100] + b"x" + data[101:]):
         with pytest.raises(StateError, match=r"not a state|cut off or was changed"):
             unpack(wrong, state(), bundle="b1")
-
-
-def test_states_of_other_horizons_are_not_put_together():
-    with pytest.raises(EventError, match="different bundles"):
-        state().take_over(state(capacity=7))
 
 
 def test_an_id_is_counted_once_however_late_it_comes_again():
@@ -229,3 +194,148 @@ def test_buckets_grow_with_the_logarithm_of_time():
     assert buckets.total().tolist() == [200_000, 0, 0]
     spans = [span for span, _ in buckets.spans()]
     assert all(a[1] <= b[0] for a, b in pairwise(spans)), "no two overlap"
+
+
+@given(named, st.integers(1, 25), st.lists(st.integers(1, 20), max_size=6))
+@settings(max_examples=150, deadline=None)
+def test_events_stand_by_time_and_id(events, capacity, cuts):
+    by_hand = sorted((time, id_order(name)) for name, time in events)[-capacity:]
+    recent, at = Recent(capacity), 0
+    while at < len(events):
+        part = events[at : at + (cuts[at % len(cuts)] if cuts else 7)]
+        names, times = [name for name, _ in part], np.array([time for _, time in part])
+        assert recent.claim(times, names)
+        recent.put(times, np.zeros(len(part), dtype=np.int16), names)
+        at += len(part)
+    assert recent.ids == [id for _, (_, id) in by_hand] and recent.known == {*recent.ids}
+    assert recent.time.tolist() == [time for time, _ in by_hand]
+    assert recent.places(recent.ids).tolist() == [*range(len(by_hand))]
+    assert recent.places(["not held"]).tolist() == [-1]
+
+
+@given(events_of, st.data())
+@settings(max_examples=150, deadline=None)
+def test_replicas_merged_into_a_fresh_state_equal_one_that_saw_all(events, data):
+    events = consistent(events)
+    names = st.sets(st.sampled_from("abc"), min_size=1)
+    seen_by = data.draw(st.lists(names, min_size=len(events), max_size=len(events)))
+    replicas, one, whole = [state() for _ in "abc"], state(), state()
+    for name, replica in zip("abc", replicas, strict=True):
+        part = [event for event, by in zip(events, seen_by, strict=True) if name in by]
+        give(replica, part)
+        give(one, part)
+    merge(whole, data.draw(st.permutations(replicas)))
+    assert held(whole) == held(one)
+
+
+@given(st.integers(1, 300), st.integers(2, 4), st.integers(0, 10_000))
+@settings(max_examples=50, deadline=None)
+def test_replicas_that_saw_different_events_are_merged_beyond_what_they_hold(n, replicas, seed):
+    rng = np.random.default_rng(seed)
+    parts, one, whole = (
+        [state(capacity=40) for _ in range(replicas)],
+        state(capacity=40),
+        state(capacity=40),
+    )
+    for i, cell in enumerate(rng.integers(-1, CELLS, n).tolist()):
+        event = (i, float(i) + rng.random(), cell)
+        give(parts[rng.integers(replicas)], [event])
+        give(one, [event])
+    merge(whole, parts)
+    assert held(whole) == held(one)
+
+
+def test_common_events_beyond_the_ids_held_are_refused_and_nothing_is_merged():
+    a, b, whole = state(capacity=40), state(capacity=40), state(capacity=40)
+    for replica in (a, b):
+        give(replica, [(i, float(i), 0) for i in range(100)])
+    with pytest.raises(EventError, match="the same events"):
+        merge(whole, [a, b])
+    assert not whole.taken.total and not len(whole.recent)
+    c = state(capacity=40)
+    give(c, [*((i + 1000, float(i), 0) for i in range(100)), (99, 99.0, 0)])
+    merge(whole, [a, c])
+    assert whole.counted == 200 and whole.taken.repeated == 1, "one retry is no common past"
+
+
+def test_a_replica_is_merged_once():
+    a, b, whole = state(), state(), state()
+    give(a, [(1, 1.0, 0)])
+    give(b, [(2, 2.0, 0)])
+    merge(whole, [a, b])
+    for again in ([a], [whole], [state(), b]):
+        with pytest.raises(EventError, match="was merged before"):
+            merge(whole, again)
+    with pytest.raises(EventError, match="was merged before"):
+        merge(state(), [a, a])
+    with pytest.raises(EventError, match="different bundles"):
+        merge(whole, [state(capacity=7)])
+    assert whole.counted == 2
+
+
+def test_replicas_put_together_say_what_one_says_that_saw_all(watchful, scores_at):
+    n = 6000
+    scores = np.concatenate([scores_at(n // 2, 0.0), scores_at(n // 2, 0.5)])
+    names, times = np.array([f"e{i}" for i in range(n)]), np.arange(float(n))
+    one, a, b, whole = (Monitor(watchful) for _ in range(4))
+    one.update(Events(names.tolist(), times, columns={"energy": scores}))
+    mine = np.random.default_rng(6).random(n) < 0.5
+    for replica, part in ((a, mine), (b, ~mine)):
+        replica.update(Events(names[part].tolist(), times[part], columns={"energy": scores[part]}))
+    whole.merge(a, b)
+    assert whole.autocorrelation_time == one.autocorrelation_time
+    for window in watchful.windows.names:
+        found, wanted = whole.risk(window).to_dict(), one.risk(window).to_dict()
+        # What the alarm knows of autocorrelation was read at other times.
+        assert found.pop("alarm_log_odds") == pytest.approx(wanted.pop("alarm_log_odds"), abs=0.1)
+        assert found == wanted
+    assert whole.alarm and [(x.kind, x.event) for x in whole.alarms] == [("raised", n)]
+    kept = Monitor.from_bytes(watchful, whole.to_bytes())
+    assert kept.alarm and kept.alarms == whole.alarms
+    with pytest.raises(EventError, match="was merged before"):
+        kept.merge(a)
+    other = Monitor(Bundle.from_dict({**watchful.to_dict(), "subject": "another"}))
+    with pytest.raises(EventError, match="Bundles differ"):
+        whole.merge(other)
+
+
+def test_clean_replicas_outvote_one_whose_shift_is_over(watchful, scores_at):
+    shifted, clean, whole = Monitor(watchful), Monitor(watchful), Monitor(watchful)
+    shifted.update(Events(None, np.arange(1000.0), columns={"energy": scores_at(1000, 0.6)}))
+    clean.update(Events(None, np.arange(2000.0), columns={"energy": scores_at(2000, 0.0)}))
+    whole.merge(shifted, clean)
+    assert shifted.alarm and not whole.alarm and not whole.alarms
+
+
+def test_a_copy_under_another_name_shares_the_past_of_the_first(bundle):
+    first = Monitor(bundle, replica="a")
+    first.update(Events(["x"], [1.0], cells=[0]))
+    copy = Monitor.from_bytes(bundle, first.to_bytes(), replica="b")
+    copy.update(Events(["y"], [2.0], cells=[0]))
+    with pytest.raises(EventError, match="'a' was merged before"):
+        Monitor(bundle).merge(first, copy)
+
+
+def test_the_same_stream_says_the_same_in_calls_of_any_size_with_times_alike_and_out_of_order(
+    watchful,
+):
+    rng = np.random.default_rng(3)
+    n = 3000
+    names = [f"e{i}" for i in rng.permutation(n)]
+    times = np.floor(np.arange(n) / 5.0) + rng.choice([0.0, 0.0, -20.0], n)
+    scores = rng.normal(1.8 * (rng.random(n) < np.repeat([0.0, 0.6, 0.0], n // 3)))
+    kept = []
+    for size in (1, 7, 500, n):
+        monitor = Monitor(watchful, replica="r")
+        for at in range(0, n, size):
+            part = slice(at, at + size)
+            if size == 1:
+                monitor.update_one(names[at], float(times[at]), {"energy": float(scores[at])})
+            else:
+                monitor.update(Events(names[part], times[part], columns={"energy": scores[part]}))
+        kept.append(monitor)
+    for other in kept[1:]:
+        assert other.state.recent.ids == kept[0].state.recent.ids
+        assert other.state.recent.cell.tolist() == kept[0].state.recent.cell.tolist()
+        assert other.state.taken == kept[0].state.taken
+        assert (other.state.buckets.total() == kept[0].state.buckets.total()).all()

@@ -1,13 +1,21 @@
-"""Windows are readings of the last events: the last so many, fading ones, all since a change."""
+"""Windows are readings of the last events: the last so many, fading ones, all since a change; and how alike events are."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from scipy.signal import lfilter
 
-from roadworthy.monitor import Events, Monitor, Windows
-from roadworthy.monitor.cell_scores import CellScores
-from roadworthy.monitor.windows import adapted, decayed, sliding
+from roadworthy.analysis.risk.tree import expectation
+from roadworthy.monitor import Bundle, Events, Monitor, Windows
+from roadworthy.monitor.autocorrelation import integrated_time
+from roadworthy.monitor.bundle import Beforehand
+from roadworthy.monitor.estimate import tree_parameters
+from roadworthy.monitor.windows import CellScores, adapted, decayed, sliding
+
+EXPECTED = Beforehand(0.05, 20.0)
 
 
 @pytest.mark.parametrize("half_life", [1.0, 20.0, 333.0])
@@ -48,18 +56,12 @@ def test_before_a_window_is_full_the_prior_speaks_and_the_state_says_so(bundle, 
     monitor = Monitor(bundle)
     nothing = monitor.risk(200)
     assert nothing.n == 0 and nothing.start is None and nothing.rate == pytest.approx(0.5, abs=0.05)
-    assert (
-        nothing.notes[0]
-        == "0 of 200 events so far: the fewer, the more the figures are a guess from before"
-    )
+    assert nothing.notes[0].code == "partial"
     monitor.update(Events(None, None, columns={"energy": scores_at(5, 0.0)}))
     some = monitor.risk(200)
     monitor.update(Events(None, None, columns={"energy": scores_at(400, 0.0)}))
     full = monitor.risk(200)
-    assert (
-        some.notes[0]
-        == "5 of 200 events so far: the fewer, the more the figures are a guess from before"
-    )
+    assert some.notes[0].code == "partial" and some.notes[0].startswith("5 of 200 events")
     assert not full.notes and full.n == 200
     assert max(full.rate, some.rate) < nothing.rate
     assert full.rate_high - full.rate_low < some.rate_high - some.rate_low
@@ -74,26 +76,17 @@ def test_several_windows_stand_side_by_side(watchful, scores_at):
     assert rates["100"] > rates["300"]
     assert rates["adaptive"] > 0.4
     assert monitor.risk().window == str(watchful.alarm.window)
-    with pytest.raises(
-        ValueError, match=r"no window 17; this bundle has 100, 300, decay, adaptive"
-    ):
+    with pytest.raises(ValueError, match="17"):
         monitor.risk(17)
 
 
-def test_the_past_is_read_from_the_last_events_and_before_from_the_buckets(bundle, scores_at):
+def test_the_past_is_read_from_the_buckets(bundle):
     monitor = Monitor(bundle)
     n = 30_000
     rates = np.where(np.arange(n) < 6000, 0.0, 0.8)
     rng = np.random.default_rng(0)
     scores = rng.normal(1.8124 * (rng.random(n) < rates))
     monitor.update(Events(None, np.arange(n, dtype=float), columns={"energy": scores}))
-    assert (
-        monitor.risk(200, at=29_000.0).end == 29_000.0 and monitor.risk(200, at=29_000.0).rate > 0.6
-    )
-    early = monitor.risk(at=130.0)
-    assert early.window == "time" and early.start <= 130.0 < early.end and early.rate < 0.3
-    with pytest.raises(ValueError, match="no events were counted around -50"):
-        monitor.risk(at=-50.0)
     past = monitor.history(1800.0)
     assert sum(one.n for one in past) == n
     assert past[0].rate < 0.15 < 0.6 < past[-1].rate
@@ -108,6 +101,130 @@ def test_windows_are_refused_that_cannot_be_read():
         {"half_life": 0.5},
         {"half_life": np.inf},
     ):
-        with pytest.raises(ValueError, match=r"windows are|half-life"):
+        with pytest.raises(ValueError, match=r"Windows are|half-life"):
             Windows(**wrong)
     assert Windows.from_dict(Windows((5, 7), 3.5, True).to_dict()) == Windows((5, 7), 3.5, True)
+
+
+@pytest.fixture(scope="module")
+def believing(bundle) -> Bundle:
+    return replace(
+        bundle,
+        prior=EXPECTED.pseudo_events,
+        windows=Windows((50, 200), half_life=40.0, adaptive=True),
+    )
+
+
+def told(bundle: Bundle, scores: np.ndarray, window: str = "200"):
+    monitor = Monitor(bundle)
+    if len(scores):
+        monitor.update(Events(None, None, columns={"energy": scores}))
+    return monitor.risk(window)
+
+
+@pytest.mark.parametrize("window", ["50", "200", "decay", "adaptive"])
+def test_before_any_event_the_rate_is_that_of_the_prior(believing, window):
+    nothing = told(believing, np.zeros(0), window)
+    assert nothing.rate == pytest.approx(EXPECTED.rate, abs=0.002)
+    assert nothing.risk == pytest.approx(believing.estimator.forecast(EXPECTED.rate)[0], abs=0.01)
+    upper = 1.0 - 0.025 ** (
+        1.0 / 19.0
+    )  # of Beta(1, 19), whose distribution function is 1 - (1 - x)^19
+    assert nothing.rate_high == pytest.approx(upper, abs=0.01)
+
+
+def test_a_full_window_says_what_it_would_without_a_prior(believing, bundle, scores_at):
+    for rate in (0.0, 0.3):
+        scores = scores_at(200, rate)
+        assert told(believing, scores).rate == told(bundle, scores).rate
+    fading = [
+        told(b, scores_at(800, 0.3), "decay").rate
+        for b in (believing, replace(believing, prior=(0.5, 0.5)))
+    ]
+    assert fading[0] == pytest.approx(fading[1], abs=1e-9)
+
+
+def test_the_fuller_a_window_the_less_the_prior_says(believing, bundle, scores_at):
+    """Of events that are all shifted: drawn towards what was expected, by less and less."""
+    scores = scores_at(200, 1.0)
+    drawn = [
+        told(bundle, scores[:n]).rate - told(believing, scores[:n]).rate for n in (10, 40, 120, 200)
+    ]
+    assert drawn[0] > drawn[1] > 0.1 and abs(drawn[2]) < 0.05 and drawn[3] == 0.0
+
+
+def test_after_a_change_nothing_is_believed_from_before(believing, scores_at):
+    scores = np.concatenate([scores_at(400, 0.0), scores_at(30, 1.0)])
+    plain = replace(believing, prior=(0.5, 0.5))
+    assert told(believing, scores, "adaptive").n < 100
+    assert told(believing, scores, "adaptive").rate == told(plain, scores, "adaptive").rate
+
+
+def test_the_event_tree_costs_what_a_window_does_while_it_fills(believing, scores_at):
+    monitor = Monitor(believing)
+    monitor.update(Events(None, None, columns={"energy": scores_at(20, 0.0)}))
+    for window in ("50", "200", "decay", "adaptive"):
+        found = expectation(believing.tree, tree_parameters(monitor, window))
+        assert found == pytest.approx(monitor.risk(window).risk, rel=1e-6), window
+
+
+def test_a_bundle_keeps_what_is_believed_and_is_another_by_it(believing, tmp_path):
+    from roadworthy.monitor.self_test import expected_state
+
+    made = replace(believing, self_test=expected_state(believing))
+    made.save(tmp_path / "b.json")
+    assert Bundle.load(tmp_path / "b.json").beforehand == pytest.approx(EXPECTED)
+    assert replace(believing, prior=(0.5, 0.5)).beforehand is None
+    assert replace(believing, prior=(0.5, 0.5)).id != believing.id
+
+
+@pytest.mark.parametrize(
+    "wrong", [(0.0, 20.0), (1.0, 20.0), (0.1, 0.0), (0.1, np.inf), (np.nan, 3.0)]
+)
+def test_what_nobody_can_believe_is_refused(wrong):
+    with pytest.raises(ValueError, match="lies above 0 and below 1"):
+        _ = Beforehand(*wrong).pseudo_events
+
+
+def ar(n: int, rho: float, seed: int) -> np.ndarray:
+    noise = np.random.default_rng(seed).normal(size=n) * np.sqrt(1 - rho**2)
+    return lfilter([1.0], [1.0, -rho], noise)
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.5, 0.9, 0.97])
+def test_it_is_that_of_an_autoregression_with_some_caution(rho):
+    true = (1 + rho) / (1 - rho)
+    found = np.median([integrated_time(ar(30_000, rho, seed)) for seed in range(9)])
+    assert 0.95 * true <= found <= 1 + 1.3 * (true - 1) + 0.05
+
+
+@pytest.mark.parametrize("times", [2, 10, 25])
+def test_it_is_the_number_of_repetitions(times):
+    values = np.repeat(np.random.default_rng(times).normal(size=30_000 // times), times)
+    assert 0.95 * times <= integrated_time(values) <= 1 + 1.4 * (times - 1)
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.9])
+def test_a_step_is_not_correlation(rho):
+    plain = ar(30_000, rho, 3)
+    stepped = plain + 3.0 * (np.arange(30_000) > 21_234)
+    assert integrated_time(stepped) == pytest.approx(integrated_time(plain), rel=0.15)
+
+
+def test_little_or_constant_history_says_nothing():
+    assert integrated_time(np.zeros(10_000)) == 1.0
+    assert integrated_time(np.arange(100.0)) == 1.0
+
+
+def test_a_monitor_scales_its_window_by_what_it_found(bundle, scores_at):
+    monitor = Monitor(bundle)
+    monitor.update(Events(None, None, columns={"energy": np.repeat(scores_at(2000, 0.1), 10)}))
+    plain = Monitor(bundle)
+    plain.update(Events(None, None, columns={"energy": scores_at(20_000, 0.1)}))
+    assert 9.0 < monitor.autocorrelation_time < 14.0 and plain.autocorrelation_time < 1.1
+    assert monitor.risk().effective_n == pytest.approx(50 / monitor.autocorrelation_time)
+    assert "alike" in {note.code for note in monitor.risk().notes}
+    found = monitor.risk(200)
+    counts = np.bincount(monitor.state.recent.cell[-200:], minlength=bundle.calibration.cells)
+    alone = bundle.estimator.estimate(counts)
+    assert found.rate_high - found.rate_low > 1.2 * (alone.rate_high - alone.rate_low)[0]

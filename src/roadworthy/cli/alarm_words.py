@@ -25,8 +25,8 @@ def rule_of(bundle: Bundle) -> AlarmRule:
 
 def alarm_in_words(bundle: Bundle) -> str:
     """The rule of the alarm, as one would tell it."""
-    from roadworthy.monitor.risk_state import odds_to_probability
-    from roadworthy.monitor.rule_notes import burden_in_words
+    from roadworthy.monitor.alarm import odds_to_probability
+    from roadworthy.monitor.messages import burden_in_words
 
     rule = rule_of(bundle)
     rate = f"at most {rule.false_alarms}, at {rule.events_per_day:,.0f} events a day"
@@ -71,19 +71,14 @@ def first_look(rule: AlarmRule) -> int:
 
 def _promise(bundle: Bundle, rate: str) -> str:
     """What is promised about alarms without shift, and no more than can be kept."""
-    from roadworthy.monitor.rule_notes import rings_without_shift
-
     calibration = bundle.calibration
     rows = calibration.rows(calibration.kinds[0])
     if not bundle.estimator.separation.enough:
         return "By this table it will not ring: shift is not told from none, and 'cannot tell' is said in its place."
     rule = rule_of(bundle)
-    if (
-        rings_without_shift(rule.notes)
-        and max((share for _, share in rule.detects), default=0.0) < OFTEN
-    ):
+    if not rule.keeps_rate and max((share for _, share in rule.detects), default=0.0) < OFTEN:
         return "It will hardly ring, with shift or without."
-    if rings_without_shift(rule.notes):
+    if not rule.keeps_rate:
         return (
             f"Without shift it may ring as well, more often than {rate.removeprefix('at most ')}."
         )

@@ -10,8 +10,7 @@ from roadworthy.analysis.risk.amounts import amount, priced
 from roadworthy.analysis.risk.tolerable import nobody_said
 from roadworthy.cli.amounts import many
 from roadworthy.cli.other_way_round import LOOKS
-from roadworthy.monitor.calibration_warnings import expected_above, in_short, too_narrow
-from roadworthy.monitor.rule_notes import CLEAN_IS_DEAR
+from roadworthy.monitor.messages import CLEAN_IS_DEAR, expected_above, in_short, too_narrow
 
 if TYPE_CHECKING:
     from roadworthy.data.scores import ScoreTable

@@ -122,11 +122,6 @@ def alarm_line(monitor: Monitor, alarmed: Sequence[str], *, untold: bool) -> str
     together = (
         f"the cost of all together may be above {limit} (probability {said.exceedance:.1%}{when})"
     )
-    if alarmed and not monitor.would_raise(upto=said.time):
-        return (
-            f"ALARM is on, carried over from {listed(alarmed)}, where it was raised and is not cleared: {together}, "
-            "which would raise no alarm by itself"
-        )
     return f"ALARM is on: {together}" + (f"; {there} as well" if there else "")
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from roadworthy.data.scores import ScoreFile, ScoreTable
     from roadworthy.monitor.alarm import Alarm
     from roadworthy.monitor.bundle import Bundle
-    from roadworthy.monitor.risk_state import RiskState
+    from roadworthy.monitor.estimate import RiskState
 
 MOSTLY = 0.9
 """The share of a window's outcomes that must be known before its interval is held against them."""
@@ -180,7 +180,7 @@ def replay(
 ) -> Replayed:
     """Run a stream through the bundle's estimator and monitor, in the order of the file; `advance` hears of what is done."""
     from roadworthy.monitor.events import Events
-    from roadworthy.monitor.looks import too_few
+    from roadworthy.monitor.messages import too_few_scored
     from roadworthy.monitor.monitor import Monitor
 
     calibration = bundle.calibration
@@ -252,7 +252,9 @@ def replay(
     estimates = bundle.estimator.estimate(table, shrink=shrink, confidence=bundle.confidence)
     reasons = zip(estimates.cannot_tell, table.sum(axis=1).astype(int).tolist(), strict=True)
     gone = _gone(bundle, unscored, lacked)
-    told = tuple(too_few(calibration, n, window, lacking=gone) or reason for reason, n in reasons)
+    told = tuple(
+        too_few_scored(calibration, n, window, lacking=gone) or reason for reason, n in reasons
+    )
     estimates = replace(estimates, cannot_tell=told)
     lacking = [
         f"score {name} is missing in {n:,} of {many(events, 'event')}"
@@ -316,21 +318,21 @@ def _outcomes(known: int, events: int, *, asked: bool) -> list[str]:
 
 def _stream_notes(bundle: Bundle, time: float, events: int, span: float | None) -> list[str]:
     """What the monitor would say about a stream that remembers, or that is faster than it was told."""
-    from roadworthy.cli.cautions import set_yours
-    from roadworthy.monitor.pace import other_than_set, per_day, too_short_to_say
+    from roadworthy.monitor.messages import (
+        alarm_note,
+        other_than_set,
+        per_day,
+    )
 
     notes, rule = [], bundle.alarm
     if time > 1.05:
         notes.append(f"events resemble the ones before them: {time:.1f} say as much as one")
-    remark = None if rule is None else rule.remark(time)
+    remark = None if rule is None else alarm_note(rule, time)
     if remark is not None:
         notes.append(remark)
     if rule is not None and span is not None:
         pace = per_day(events, span)
-        if pace is not None:
-            said = other_than_set(rule, pace)
-        elif said := too_short_to_say(rule, events, span):
-            said += f"; {set_yours(bundle, 'events_per_day', under='monitor')}"
+        said = None if pace is None else other_than_set(rule, pace)
         notes += [said] if said else []
     return notes
 

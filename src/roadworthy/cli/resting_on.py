@@ -1,6 +1,6 @@
 """What the figures of a replay rest on: rows by kind, intervals on unseen shifts, effective events, and what they are blind to.
 
->>> from roadworthy.monitor.risk_state import Coverage
+>>> from roadworthy.monitor.estimate import Coverage
 >>> held(Coverage(0.95, 94 / 96, 96, rate=0.75), 0.95).partition(", ")[2]
 'those of accuracy held the truth in 98% of 96 windows, those of the share shifted in 75%.'
 >>> held(None, 0.95)
@@ -18,7 +18,7 @@ from roadworthy.cli.amounts import many, percent
 if TYPE_CHECKING:
     from roadworthy.cli.replaying import Replayed
     from roadworthy.monitor.bundle import Bundle
-    from roadworthy.monitor.risk_state import Coverage
+    from roadworthy.monitor.estimate import Coverage
 
 ENDINGS = (".gz", ".csv", ".tsv", ".parquet", ".pq")
 
@@ -76,7 +76,7 @@ def cautions(bundle: Bundle, stream: Path | None = None) -> list[str]:
 
     How its table was written is no matter of a stream, but that a stream may be that table is.
     """
-    from roadworthy.monitor.rule_notes import CLEAN_IS_DEAR
+    from roadworthy.monitor.messages import CLEAN_IS_DEAR
 
     rule = (
         []

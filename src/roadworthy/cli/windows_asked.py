@@ -26,7 +26,7 @@ def windows_asked(window: int, half_life: float | None, *, adaptive: bool) -> Wi
 
 def prior_asked(rate: float | None, events: float | None) -> tuple[float, float]:
     """What is believed before a window is full; of a rate that nobody gives, nobody can say how much it is worth."""
-    from roadworthy.monitor.beforehand import JEFFREYS, WORTH, Beforehand
+    from roadworthy.monitor.bundle import JEFFREYS, WORTH, Beforehand
 
     if rate is None:
         if events is not None:

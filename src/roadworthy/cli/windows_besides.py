@@ -1,8 +1,8 @@
 """What is read besides the windows of a fixed length: events that fade, all since the last change, and what is believed before.
 
 >>> from types import SimpleNamespace
->>> from roadworthy.monitor.beforehand import Beforehand
->>> from roadworthy.monitor.risk_state import Forecast
+>>> from roadworthy.monitor.bundle import Beforehand
+>>> from roadworthy.monitor.estimate import Forecast
 >>> from roadworthy.monitor.windows import Windows
 >>> windows, prior, expected = Windows((100, 1000), 200.0, True), Beforehand(0.05, 20.0), Forecast(0.05, 0.09, 0.07, 0.12)
 >>> for said in read_besides(SimpleNamespace(windows=windows, beforehand=prior, forecast=expected, unit="EUR per case")):

@@ -26,10 +26,9 @@ from roadworthy.execution.plan import Plan
 from roadworthy.execution.risks import Risk
 from roadworthy.execution.supervising import AtWork
 from roadworthy.monitor.before_release import EVENTS_PER_DAY, LabelledRows, left_out, tolerated
-from roadworthy.monitor.beforehand import JEFFREYS, Beforehand
-from roadworthy.monitor.bundle import Bundle, BundleError
-from roadworthy.monitor.calibration_warnings import expected_above, one_kind, warnings_of
-from roadworthy.monitor.risk_state import Forecast
+from roadworthy.monitor.bundle import JEFFREYS, Beforehand, Bundle, BundleError
+from roadworthy.monitor.estimate import Forecast
+from roadworthy.monitor.messages import expected_above, one_kind, warnings_of
 from roadworthy.monitor.windows import Windows
 from roadworthy.spec.risk import CountedSpec, MonitorSpec
 from roadworthy.store import RunFolder
@@ -169,7 +168,6 @@ def _compiled(plan: Plan, rows: Gathered, alarms: Deployed | None, kept: Path | 
         windows=Windows(tuple(dict.fromkeys(watched.windows)), watched.half_life, watched.adaptive),
         false_alarms=watched.false_alarms,
         events_per_day=watched.events_per_day or EVENTS_PER_DAY,
-        group_events=watched.group_events,
         forecast=forecast,
         coverage=left_out(
             rows.learned.without(rows.aside), rows.counted.without(rows.aside), seed=seed

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .alarm import Alarm, AlarmRule
     from .bundle import Bundle, BundleError
+    from .estimate import Coverage, Forecast, RiskState
     from .events import EventError, Events, Taken
-    from .keeping import StateError
     from .labels import Audited, Question
     from .monitor import Monitor
-    from .risk_state import Coverage, Forecast, RiskState
+    from .state import StateError
     from .windows import Windows
 
 _HOME = {
@@ -26,14 +26,14 @@ _HOME = {
     "Audited": "labels",
     "Bundle": "bundle",
     "BundleError": "bundle",
-    "Coverage": "risk_state",
+    "Coverage": "estimate",
     "EventError": "events",
     "Events": "events",
-    "Forecast": "risk_state",
+    "Forecast": "estimate",
     "Monitor": "monitor",
     "Question": "labels",
-    "RiskState": "risk_state",
-    "StateError": "keeping",
+    "RiskState": "estimate",
+    "StateError": "state",
     "Taken": "events",
     "Windows": "windows",
 }

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from roadworthy.monitor.risk_state import Coverage
+from roadworthy.monitor.estimate import Coverage
 
 if TYPE_CHECKING:
     from roadworthy.analysis.risk.calibration import Calibration

@@ -1,10 +1,11 @@
 """A bundle: everything a monitor needs, compiled before release into one file that is named by its content.
 
-The calibration's counts, the tree and its costs, what is tolerable, windows, the alarm and the false alarms it was set for, the
-horizons for late and repeated events, what was expected before release, and a self-test: a few events with the state that they
-must lead to. A file that was changed, cut off, or that leads to another state on this machine is refused.
+It holds the calibration's counts, the tree and its costs, what is tolerable, windows, the alarm's rule, the horizons for late and
+repeated events, the forecast, and a self-test: a few events with the state that they must lead to. A file that was changed, cut
+off, or that leads to another state on this machine is refused.
 
 >>> import tempfile
+>>> import numpy as np
 >>> from roadworthy.analysis.risk.calibration import calibrate
 >>> from roadworthy.analysis.risk.prototypes import accuracy_tree
 >>> rng = np.random.default_rng(0)
@@ -28,11 +29,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from roadworthy.monitor import messages
 from roadworthy.monitor.alarm import AlarmRule
-from roadworthy.monitor.beforehand import JEFFREYS, Beforehand
-from roadworthy.monitor.risk_state import BLIND, Coverage, Forecast
+from roadworthy.monitor.estimate import BLIND, Coverage, Forecast
 from roadworthy.monitor.windows import Windows
 
 if TYPE_CHECKING:
@@ -45,10 +46,51 @@ MADE_AT = "made_at"
 STATE = b"SQLite format 3"
 """What the file of a service's state begins with."""
 TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".pq")
+JEFFREYS = (0.5, 0.5)
+"""Pseudo-events that favour no rate."""
+WORTH = 20.0
+"""Events that an expected rate is worth by default."""
 
 
 class BundleError(ValueError):
     """A bundle that cannot be used, and why."""
+
+
+class Beforehand(NamedTuple):
+    """The prior of the rate of shift while a window fills: an expected rate, worth so many events, as from a pilot study.
+
+    A full window does not depend on it, and neither does the alarm, which reads full windows alone.
+
+    >>> prior = Beforehand(0.05, 20.0).pseudo_events
+    >>> prior, Beforehand.of(prior), Beforehand.of(JEFFREYS)
+    ((1.0, 19.0), Beforehand(rate=0.05, events=20.0), None)
+    """
+
+    rate: float
+    events: float
+
+    @classmethod
+    def of(cls, prior: tuple[float, float]) -> Beforehand | None:
+        """What pseudo-events (shifted, clean) say; None for the default."""
+        if tuple(prior) == JEFFREYS:
+            return None
+        events = prior[0] + prior[1]
+        return cls(prior[0] / events, events)
+
+    @property
+    def pseudo_events(self) -> tuple[float, float]:
+        """Shifted and clean ones."""
+        if not (0.0 < self.rate < 1.0 and 0.0 < self.events < float("inf")):
+            raise ValueError(
+                f"An expected rate of shift lies above 0 and below 1, and is worth more than 0 events, found {self.rate:g} "
+                f"and {self.events:g}."
+            )
+        return self.rate * self.events, (1.0 - self.rate) * self.events
+
+    @property
+    def in_words(self) -> str:
+        """As a note has it."""
+        return f"{100 * self.rate:.3g}% shifted, worth {self.events:,.6g} events"
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,36 +114,33 @@ class Bundle:
     bucket: float = 60.0
     """Seconds of a time bucket, while it is young."""
     confidence: float = 0.95
-    seed: int = 0
     forecast: Forecast | None = None
     coverage: Coverage | None = None
     blind_to: tuple[str, ...] = BLIND
     made: Mapping[str, Any] = field(default_factory=dict)
-    """Rows by kind, of what it was made, notes, warnings where there are some."""
+    """Rows by kind, of what it was made, notes, and warnings if there are some."""
     self_test: Mapping[str, Any] = field(default_factory=dict)
     made_at: str | None = None
     """When it was made, for people: no part of the content by which it is named, so that the same rows make the same bundle."""
 
     def __post_init__(self) -> None:
         if not self.subject or not isinstance(self.subject, str):
-            raise BundleError(
-                "a bundle names its subject: give a fingerprint or a name with a version"
-            )
+            raise BundleError("A bundle needs a subject: a fingerprint, or a name with a version.")
         if not (self.lateness >= 0 and self.id_horizon >= 1 and self.bucket > 0):
             raise BundleError(
-                "horizons are a lateness of 0 s or more, 1 id or more and a bucket above 0 s, "
-                f"found {self.lateness}, {self.id_horizon}, {self.bucket}"
+                "A bundle needs lateness >= 0 s, id_horizon >= 1 and bucket > 0 s, "
+                f"found {self.lateness}, {self.id_horizon}, {self.bucket}."
             )
         if self.alarm is not None and self.tolerable is None:
-            raise BundleError("an alarm needs a tolerable risk; give one, or leave out the alarm")
+            raise BundleError("An alarm needs a tolerable risk.")
         if self.alarm is not None and self.alarm.window not in self.windows.lengths:
             raise BundleError(
-                f"the alarm's window of {self.alarm.window} is not among {self.windows.lengths}"
+                f"The alarm's window of {self.alarm.window} is not among {self.windows.lengths}."
             )
 
     @property
     def title(self) -> str:
-        """The subject as people call it: where `made` says more than a fingerprint does, that."""
+        """The subject as people call it: `made["subject"]` if there is one."""
         return str(self.made.get("subject") or self.subject)
 
     @property
@@ -136,17 +175,17 @@ class Bundle:
 
     @property
     def watched(self) -> str:
-        """The name of the window that the alarm watches, and that is shown first; the shortest where there is none."""
+        """The name of the window that the alarm watches, and that is shown first; the shortest if there is none."""
         return str(self.alarm.window if self.alarm else min(self.windows.lengths))
 
     @property
     def beforehand(self) -> Beforehand | None:
-        """What somebody expects of the rate of shift before a window is full; None where nobody said."""
+        """The prior of the rate of shift before a window is full; None for the default."""
         return Beforehand.of(self.prior)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What must be known before any figure is believed, each with what to do about it."""
+        """What must be known before any figure is used, each with what to do about it."""
         return tuple(map(str, self.made.get("warnings", ())))
 
     @cached_property
@@ -161,11 +200,6 @@ class Bundle:
             tolerable=self.tolerable,
             prior=self.prior,
         )
-
-    @property
-    def watch(self) -> Estimator:
-        """What the alarm asks."""
-        return self.estimator
 
     @classmethod
     def compile(
@@ -182,7 +216,6 @@ class Bundle:
         stride: int | None = None,
         false_alarms: str = "1 per month",
         events_per_day: float = 10_000.0,
-        group_events: int | None = None,
         lateness: float = 3600.0,
         id_horizon: int = 100_000,
         bucket: float = 60.0,
@@ -194,14 +227,12 @@ class Bundle:
         made_at: str | None = None,
         seed: int = 0,
     ) -> Bundle:
-        """A bundle with its alarm's burden of proof (where something is called tolerable), its forecast and its self-test.
+        """A bundle with its alarm's burden of proof (if there is a tolerable risk), its forecast and its self-test.
 
         Without `alarm_window` the alarm watches the shortest of the windows that notices a step to 30% shift at the stated rate of
-        false alarms. It allows for clean data that differ between groups where `group_events` of one come in a row: nobody else
-        knows how many. Where nobody knows how often each kind comes, the forecast is that of the expected rate, kinds even.
+        false alarms. Without a `forecast` it is that of the expected rate, kinds even. `seed` is that of the simulated streams.
         """
         from roadworthy.analysis.risk.calibration import of_firm_kinds
-        from roadworthy.monitor.calibration_warnings import warnings_of
         from roadworthy.monitor.self_test import expected_state
         from roadworthy.monitor.threshold import alarm_rule
 
@@ -220,7 +251,6 @@ class Bundle:
             lateness=float(lateness),
             id_horizon=int(id_horizon),
             bucket=float(bucket),
-            seed=int(seed),
             coverage=coverage,
             blind_to=tuple(blind_to),
             made={
@@ -234,19 +264,19 @@ class Bundle:
         rule = None
         if tolerable is not None:
             rule = alarm_rule(
-                bundle.watch,
+                bundle.estimator,
                 windows=[alarm_window] if alarm_window is not None else windows.lengths,
                 stride=stride,
                 false_alarms=false_alarms,
                 events_per_day=events_per_day,
-                group_events=group_events,
                 seed=seed,
             )
-        warnings = [*bundle.warnings, *warnings_of(given, bundle.estimator.separation, coverage)]
-        told = {k: v for k, v in bundle.made.items() if k != "warnings"} | (
-            {"warnings": warnings} if warnings else {}
-        )
-        bundle = replace(bundle, forecast=forecast, alarm=rule, made=told)
+        separation = bundle.estimator.separation
+        warnings = [*bundle.warnings, *messages.warnings_of(given, separation, coverage)]
+        with_warnings = {k: v for k, v in bundle.made.items() if k != "warnings"}
+        if warnings:
+            with_warnings["warnings"] = warnings
+        bundle = replace(bundle, forecast=forecast, alarm=rule, made=with_warnings)
         return replace(bundle, self_test=expected_state(bundle), made_at=made_at)
 
     def to_dict(self) -> dict[str, Any]:
@@ -267,9 +297,8 @@ class Bundle:
             "id_horizon": self.id_horizon,
             "bucket": self.bucket,
             "confidence": self.confidence,
-            "seed": self.seed,
             "forecast": None if self.forecast is None else asdict(self.forecast),
-            "coverage": None if self.coverage is None else self.coverage.to_dict(),
+            "coverage": None if self.coverage is None else asdict(self.coverage),
             "blind_to": list(self.blind_to),
             "made": dict(self.made),
             "self_test": dict(self.self_test),
@@ -324,69 +353,55 @@ class Bundle:
 
         where = Path(path)
         if where.is_dir():
-            raise BundleError(f"{where} is a folder, and a bundle is a file{_of_the_run(where)}")
+            raise BundleError(f"{where} is a folder, not a bundle.{_bundle_of_run(where)}")
         try:
-            record = json.loads(where.read_text("utf-8"))
+            content = where.read_bytes()
         except FileNotFoundError:
-            raise BundleError(
-                f"there is no bundle at {where}; `roadworthy calibrate` makes one"
-            ) from None
-        except (UnicodeDecodeError, json.JSONDecodeError) as error:
-            begins = error.object if isinstance(error, UnicodeDecodeError) else error.doc.encode()
-            if begins.startswith(STATE):
-                raise BundleError(
-                    f"{where} is the state of a monitor; a bundle is expected: `roadworthy monitor BUNDLE --state {where}`"
-                ) from None
-            if "".join(where.suffixes[-2:]).lower().endswith(TABLES):
-                raise BundleError(
-                    f"{where} is a table; a bundle is expected: `roadworthy calibrate {where}` makes one of a table with known "
-                    "outcomes"
-                ) from None
-            if isinstance(error, json.JSONDecodeError) and error.doc.lstrip()[:1] not in ("", "{"):
-                raise BundleError(f"{where} is no bundle{_of_the_run(where.parent)}") from None
-            raise BundleError(
-                f"{where} is not a whole bundle: {error}; compile or copy it again"
-            ) from None
+            raise BundleError(f"No bundle at {where}. `roadworthy calibrate` makes one.") from None
+        try:
+            record = json.loads(content)
+        except ValueError as error:
+            raise BundleError(_not_json(where, content, error)) from None
         found = record.get("format") if isinstance(record, dict) else None
         if not str(found).startswith(FORMAT.rpartition(" ")[0]):
-            raise BundleError(f"{where} is no bundle{_of_the_run(where.parent)}")
+            raise BundleError(f"{where} is not a bundle.{_bundle_of_run(where.parent)}")
         if found != FORMAT:
             raise BundleError(
-                f"{where} is not a bundle of this version: expected {FORMAT!r}, found {found!r}; {_remedy(str(found))}"
+                f"{where} is a bundle of another version: expected {FORMAT!r}, found {found!r}. "
+                "Make it again with `roadworthy calibrate` or `roadworthy assess`."
             )
         stated, made_at = record.pop("id", None), record.pop(MADE_AT, None)
         if stated != _digest(record):
             raise BundleError(
-                f"{where} was changed: it says it is {stated}, its content is {_digest(record)}; use the original"
+                f"{where} was changed: its id is {stated}, its content is {_digest(record)}. Use the original."
             )
         try:
             bundle = cls.from_dict({**record, MADE_AT: made_at})
         except (KeyError, TypeError, ValueError) as error:
-            raise BundleError(f"{where} cannot be understood: {error}; compile it again") from error
+            raise BundleError(f"{where} cannot be read: {error}. Make it again.") from error
         wrong = failure(bundle)
         if wrong:
-            raise BundleError(
-                f"{where} fails its self-test: {wrong}; compile it again with this version"
-            )
+            raise BundleError(f"{where} fails its self-test: {wrong}. Make it again.")
         return bundle
 
 
-def _remedy(found: str) -> str:
-    """What to do with a bundle of another version."""
-    number, ours = found.rpartition(" ")[2], int(FORMAT.rpartition(" ")[2])
-    if number.isdecimal() and int(number) > ours:
-        return "a newer roadworthy has made it: update roadworthy here"
-    return "make it again: `roadworthy calibrate` with the table that it was made from, or `roadworthy assess` for that of a run"
+def _not_json(where: Path, content: bytes, error: ValueError) -> str:
+    """What a file is, if it is not JSON, and what to do."""
+    if content.startswith(STATE):
+        return (
+            f"{where} is the state of a monitor. Use `roadworthy monitor BUNDLE --state {where}`."
+        )
+    if where.name.lower().endswith(TABLES):
+        return f"{where} is a table. `roadworthy calibrate {where}` makes a bundle from it."
+    if content.lstrip()[:1] not in (b"", b"{"):
+        return f"{where} is not a bundle.{_bundle_of_run(where.parent)}"
+    return f"{where} is not a whole bundle: {error}. Make or copy it again."
 
 
-def _of_the_run(folder: Path) -> str:
+def _bundle_of_run(folder: Path) -> str:
     """Where the bundle of a run is, for those who named its folder or another of its files."""
     beside = folder / "monitor" / "bundle.json"
-    return (
-        f": that of this run is {beside}"
-        if beside.is_file()
-        else "; `roadworthy calibrate` and `assess` write one"
-    )
+    return f" The bundle of this run is {beside}." if beside.is_file() else ""
 
 
 def _digest(record: Mapping[str, Any]) -> str:

@@ -1,16 +1,18 @@
-"""Labels that come later: which events to ask for, and what their answers say about the monitor's own estimate.
+"""Labels that come later: which events to ask for, how answers correct the estimate, and the alarm that they raise.
 
-Events are asked for by priority sampling (Duffield, Lund and Thorup 2007): event i with weight w_i has a number u_i in (0, 1] that
-belongs to it for good, the n events of the highest w_i / u_i are asked for, and with the next highest one t each was included with
-probability min(1, w_i / t). Weights are the standard deviations that the estimator expects, and no event is without a chance.
+*Questions* are drawn by priority sampling (Duffield, Lund and Thorup 2007): event i with weight w_i has a number u_i in (0, 1]
+that belongs to its id, the n events of the highest w_i / u_i are asked for, and with the next highest one t each was included
+with probability min(1, w_i / t). Weights are the standard deviations that the estimator expects. Asking again raises the
+probability of all that were asked before, so a label of the queue has the probability of the latest asking.
 
-Answers correct the estimate by the difference estimator (Saerndal, Swensson and Wretman 1992, chapter 6): the mean of what the
-model expects, plus the mean over all events of (answer - expectation) / probability for the labelled ones. It is unbiased whatever
-the model, where every event had a chance and no label stands for more events than have none. Where only some could be labelled,
-such as those that raised an alarm, it is corrected there, and the rest stays the model's.
+*The audit* corrects a window by the difference estimator (Saerndal, Swensson and Wretman 1992, chapter 6): the mean of what the
+model expects, plus the mean over all events of (answer - expectation) / probability for the labelled ones. It is unbiased
+whatever the model, if every event had a chance. If a window has too few labels, the mean correction of earlier ones is used.
 
-Who asks again raises the probability of all that were asked before: a label of the queue has therefore none of its own, but that of
-the latest asking (u_i at most the highest of w_i / t over the rounds in which i could have been chosen).
+*The alarm by labels* bets on a risk above the tolerable as labels come in (`roadworthy.statistics.sequential`). A label stands
+for 1 / p events and costs what its outcome costs; events that no label stands for are taken to cost the least there is. It is
+raised by evidence that healthy streams reach half as often as false alarms are accepted, and cleared by evidence of the
+opposite, for which events that no label stands for cost the most there is: labels that stop coming prove nothing.
 
 >>> expected = np.full(1000, 0.9)
 >>> found = difference(expected, np.arange(100), np.arange(100) % 2 == 0, np.full(100, 0.1), confidence=0.95)
@@ -22,30 +24,50 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from hashlib import blake2b
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from roadworthy.monitor.events import EventError, Floats, Marks, mixed
+from roadworthy.monitor.alarm import Alarm, AlarmRule
+from roadworthy.monitor.autocorrelation import FIRST, time_of_steady
+from roadworthy.monitor.events import EventError, Floats, Id, checked_cells, id_order, plain_id
+from roadworthy.statistics.clusters import kish_size
+from roadworthy.statistics.sequential import STAKES, cusum, log_factors
 
 if TYPE_CHECKING:
+    from roadworthy.monitor.bundle import Bundle
     from roadworthy.monitor.state import State
+    from roadworthy.monitor.windows import Reading
 
-KEPT = 20_000
-"""Labels that are kept one by one, and so many open questions at least; the counts of all labels are kept for good."""
-SLACK = 1000
+KEPT, SLACK = 20_000, 1000
+"""Labels that are kept one by one; how many more there may be before the oldest are removed."""
 FLOOR = 0.2
-"""The least weight of an event, as a share of the greatest."""
+"""The least weight of an event in the queue, as a share of the greatest."""
 LEAST = 5
 """Labels within a window from which on it is corrected by its own; below, by the last ones."""
-BY_CHANCE = 4.0
-"""Standard deviations by which labels stand for more events than there are before their probabilities are called wrong."""
-SMALLEST = 1e-200
-"""Below it a probability is taken as this, so that sums of what labels stand for stay finite."""
-_SALT = np.uint64(0x5851F42D4C957F2D)
+LAST = 2000
+"""Labels that correct later windows, and from which their autocorrelation is read."""
+MOST = 0.5
+"""The share of events that must have a label, for labels that were not drawn to speak for the others."""
+UNSEEN = 0.5
+"""Rows added to each outcome of the calibration: what was not seen is not impossible."""
+HOLDS, CLEARED = math.log(200.0), math.log(2000.0)
+"""The least evidence that raises the alarm by labels; the evidence of a tolerable risk that clears it."""
+CREDIT = 20.0
+"""Labels drawn at random come sometimes more often, sometimes less: for so many labels' events they may be ahead."""
+FEW_TIME, RUN = 8.0, 64
+"""Labels that say as much as one if there are few; labels from which a run of errors is a change."""
+TINY = 1e-12
+
+Key = tuple[float, tuple[bool, Id]]
+"""Time and id of an event, by which labels are sorted."""
+Answer = tuple[Id | None, bool, float | None, int | None, float | None]
+"""Id, whether it was right, the probability of being labelled, cell and time; the last three may be None."""
 
 
 class Label(NamedTuple):
@@ -55,7 +77,7 @@ class Label(NamedTuple):
     cell: int
     correct: bool
     probability: float | None
-    """As it was given; None: the one with which the event was asked for, which later questions raise, else 1."""
+    """As it was given; None: the one with which the event was asked for, else 1."""
 
 
 class Weighed(NamedTuple):
@@ -78,20 +100,6 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Corrected:
-    """A share of right answers, corrected by labels."""
-
-    value: float
-    low: float
-    high: float
-    labels: int
-    covered: float
-    """The share of the events that the labels stand for; the rest is the model's."""
-    overstated: float = 1.0
-    """How many times the events there are the labels stood for by the probabilities given; 1 where no more than by chance."""
-
-
-@dataclass(frozen=True)
 class Audited:
     """What labels make of a window's estimate."""
 
@@ -103,177 +111,394 @@ class Audited:
     risk_high: float
     labels: int
     covered: float
+    """The share of the events that the labels stand for; the rest is the model's."""
     carried: bool
-    """Whether the labels are of events before the window: then their mean correction is carried over."""
-    overstated: float = 1.0
-    """Where the probabilities given make one label, or far more than by chance all of them, stand for more events than there are:
-    how many times as many. They are then taken as higher."""
+    """Whether the labels are of events before the window."""
 
 
 @dataclass
 class Labels:
-    """Answers and open questions by the mark of their event."""
+    """Answers and open questions by the id of their event."""
 
     cells: int
-    given: dict[int, Label] = field(default_factory=dict)
-    asked: dict[int, float] = field(default_factory=dict)
+    given: dict[Id, Label] = field(default_factory=dict)
+    asked: dict[Id, float] = field(default_factory=dict)
+    unnamed: int = 0
+    """Labels of events that had no id."""
     counts: NDArray[np.int64] = field(init=False)
     """(right, wrong) x cells: all labels there ever were."""
-    _ordered: list[tuple[float, int]] = field(
-        default_factory=list, init=False, repr=False, compare=False
-    )
-    """When the events of all labels were, and their marks, in this order; as far as it is known."""
-    unnamed: int = 0
-    """How many of this replica's own were of events that nobody could name: they are known by their number."""
+    _keys: list[Key] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         self.counts = np.zeros((2, self.cells), dtype=np.int64)
 
-    def add(self, mark: int, label: Label) -> None:
-        """Count an answer; a second one for the same event takes the place of the first."""
-        self.add_all([(mark, label)])
+    @property
+    def keys(self) -> list[Key]:
+        """Time and id of all labelled events, in this order."""
+        if len(self._keys) != len(self.given):
+            self._keys = sorted((label.time, id_order(id)) for id, label in self.given.items())
+        return self._keys
 
-    def add_all(self, labels: Iterable[tuple[int, Label]]) -> None:
-        """Count answers, one after the other."""
-        for mark, label in labels:
-            self._add(mark, label)
-        self._cut()
-
-    def _add(self, mark: int, label: Label) -> None:
-        if label.probability is not None and not 0.0 < label.probability <= 1.0:
-            raise EventError(
-                f"the probability of being labelled lies above 0 and is at most 1, found {label.probability}"
-            )
-        before = self.given.pop(mark, None)
-        if before is not None:
-            self._count(before, -1)
-        if len(self._ordered) == len(self.given) + (before is not None):
+    def add_all(self, labels: Iterable[tuple[Id, Label]]) -> None:
+        """Count answers; a second one for the same event takes the place of the first."""
+        keys = self.keys
+        for id, label in labels:
+            before = self.given.pop(id, None)
             if before is not None:
-                del self._ordered[bisect_left(self._ordered, (before.time, mark))]
-            insort(self._ordered, (label.time, mark))
-        self.given[mark] = label
-        self._count(label, 1)
+                self._count(before, -1)
+                del keys[bisect_left(keys, (before.time, id_order(id)))]
+            self.given[id] = label
+            insort(keys, (label.time, id_order(id)))
+            self._count(label, 1)
+        self._cut()
 
-    def ask(self, mark: int, probability: float) -> None:
+    def ask(self, id: Id, probability: float) -> None:
         """Remember that an event is asked for, or might have been with this probability."""
-        self.asked[mark] = max(probability, self.asked.get(mark, 0.0))
+        self.asked[id] = max(probability, self.asked.get(id, 0.0))
         self._cut()
 
-    def merge(
-        self,
-        other: Labels,
-        *,
-        before: Mapping[int, Label] | None = None,
-        counts: NDArray[np.int64] | None = None,
-    ) -> None:
-        """Take over another's labels, which were `before` (and those `counts`) when they were taken over last, if they were.
-
-        Where two answers differ, the wrong one stands: an error that was seen is not undone, but by who saw it.
-        """
-        before = before or {}
-        self.counts = self.counts + other.counts - (0 if counts is None else counts)
-        for mark, label in other.given.items():
-            mine, was = self.given.get(mark), before.get(mark)
-            if was == label:
-                continue
-            if mine is None:
-                self.given[mark] = label
-                continue
-            kept = label if mine == was else min((mine, label), key=_sorted_by)
-            # The sums above hold mine, and theirs in place of what it was.
-            self._count(mine, -1)
-            self._count(label, -1)
-            if was is not None:
-                self._count(was, 1)
-            self.given[mark] = kept
-            self._count(kept, 1)
-        self._ordered = []  # times may be others
-        for mark, probability in other.asked.items():
-            self.asked[mark] = max(probability, self.asked.get(mark, 0.0))
+    def merge(self, other: Labels) -> None:
+        """Take over another's labels; if two answers differ, the wrong one stands."""
+        self.counts = self.counts + other.counts
+        for id, label in other.given.items():
+            mine = self.given.get(id)
+            if mine is not None:
+                self._count(mine, -1)
+                self._count(label, -1)
+                label = mine if not mine.correct else label
+                self._count(label, 1)
+            self.given[id] = label
+        self._keys = []  # times may be others
+        for id, probability in other.asked.items():
+            self.asked[id] = max(probability, self.asked.get(id, 0.0))
         self._cut()
 
-    def weighed(self, mark: int) -> Weighed:
+    def weighed(self, id: Id) -> Weighed:
         """The label of an event with the probability that holds now."""
-        time, cell, correct, probability = self.given[mark]
-        return Weighed(
-            time, cell, correct, self.asked.get(mark, 1.0) if probability is None else probability
-        )
+        time, cell, correct, p = self.given[id]
+        return Weighed(time, cell, correct, self.asked.get(id, 1.0) if p is None else p)
 
-    def latest(self, number: int) -> list[tuple[float, int]]:
-        """When the latest events with labels were, and their marks, in this order."""
-        if len(self._ordered) != len(self.given):
-            self._ordered = sorted((label.time, mark) for mark, label in self.given.items())
-        return self._ordered[-number:]
+    def latest(self, number: int) -> list[Id]:
+        """The ids of the latest events with labels, by (time, id)."""
+        return [id for _, (_, id) in self.keys[-number:]]
 
     def _count(self, label: Label, by: int) -> None:
         if label.cell >= 0:
             self.counts[0 if label.correct else 1, label.cell] += by
 
     def _cut(self) -> None:
-        """Let the oldest go, many at a time: sorting for every one of them would be dear.
-
-        With a label goes the question that it answered; of questions that are open, which have no time, any go.
-        """
+        """Remove the oldest, many at a time; with a label goes the question that it answered."""
         if len(self.given) > KEPT + SLACK:
-            ordered = sorted(self.given.items(), key=lambda item: (item[1].time, item[0]))
-            for mark, _ in ordered[:-KEPT]:
-                self.asked.pop(mark, None)
-            self.given = dict(ordered[-KEPT:])
-            self._ordered = []
+            kept = self.latest(KEPT)
+            for id in self.given.keys() - set(kept):
+                self.asked.pop(id, None)
+            self.given = {id: self.given[id] for id in kept}
+            self._keys = []
         if len(self.asked) > 2 * (KEPT + SLACK):
-            for mark in sorted(mark for mark in self.asked if mark not in self.given)[:-KEPT]:
-                del self.asked[mark]
+            # Open questions have no time; the first asked go first.
+            for id in [id for id in self.asked if id not in self.given][:-KEPT]:
+                del self.asked[id]
 
 
-def _sorted_by(label: Label) -> tuple[bool, float, float, int]:
-    return label.correct, -(label.probability or 0.0), label.time, label.cell
+def take(answers: Sequence[Answer], state: State, alarm: LabelAlarm) -> None:
+    """Count answers as labels of their events, for the alarm to judge: all, or none if one cannot be counted."""
+    found, unnamed = [], count(state.labels.unnamed)
+    names = [
+        f"{state.name} label#{next(unnamed)}" if answer[0] is None else plain_id(answer[0])
+        for answer in answers
+    ]
+    held_events = state.recent.held(names)
+    for answer, name, held in zip(answers, names, held_events, strict=True):
+        id, correct, probability, cell, time = answer
+        if held is not None:
+            time, cell = held
+        elif time is None or cell is None:
+            raise EventError(
+                f"Event {id!r} is not among the last {len(state.recent):,} events. Give its cell and its time."
+            )
+        else:
+            checked_cells([cell], state.cells, lambda _: repr(id))  # noqa: B023
+            checked_moment(time, id, state)
+        if probability is not None and not 0.0 < probability <= 1.0:
+            raise EventError(
+                f"The label of {id!r} has the probability {probability}. Give one above 0 and at most 1."
+            )
+        if correct not in (0, 1):
+            raise EventError(f"The label of {id!r} is {correct!r}. Give True or False.")
+        given = None if probability is None else float(probability)
+        found.append((name, Label(float(time), int(cell), bool(correct), given)))
+    before = state.labels.given
+    corrected = any(id in before and before[id].correct != label.correct for id, label in found)
+    state.labels.add_all(found)
+    state.labels.unnamed = next(unnamed)
+    alarm.waiting += names
+    alarm.anew |= corrected
 
 
 def checked_moment(time: float, id: Any, state: State) -> float:
-    """When the event of a label was, refused where this stream can have counted none then: before it began, or after its end.
-
-    Clocks may differ by the lateness horizon. Before the first event there is nothing to hold a label against.
-    """
+    """When the event of a label was, refused if this stream counted none then; clocks may differ by the lateness horizon."""
     if not math.isfinite(time):
         raise EventError(
-            f"the label of {id!r} has the time {time}; give finite seconds, such as those since 1970"
+            f"The label of {id!r} has the time {time}. Give finite seconds since 1970."
         )
-    if not math.isfinite(state.newest):
-        return float(time)
-    first, last = state.buckets.start - state.lateness, state.newest + state.lateness
-    if not first <= time <= last:
-        side, end = (
-            ("before the first", state.buckets.start)
-            if time < first
-            else ("after the last", state.newest)
-        )
+    first, last = state.buckets.start, state.newest
+    if math.isfinite(last) and not first - state.lateness <= time <= last + state.lateness:
         raise EventError(
-            f"the label of {id!r} is of an event at {time:.0f} s, {abs(time - end):,.0f} s {side} one that was counted here: "
-            "look at its clock, or send it to the monitor that counted its event"
+            f"The label of {id!r} has the time {time:.0f} s; events here are from {first:.0f} s to {last:.0f} s. "
+            "Check its clock."
         )
     return float(time)
 
 
-def deviations(right: Floats, cells: NDArray[Any], *, floor: float = FLOOR) -> Floats:
-    """Weights by which to ask for events: the standard deviation of being right in their cell, none below the floor."""
-    expected = np.where(cells >= 0, right[np.maximum(cells, 0)], 0.5)
-    spread = np.sqrt(np.clip(expected * (1.0 - expected), 0.0, None))
-    return np.maximum(spread, floor * max(float(spread.max(initial=0.0)), 1e-6))
+# Questions: which events to label next.
 
 
-def choose(
-    marks: Marks, weights: Floats, asked: Mapping[int, float], n: int
-) -> tuple[NDArray[np.int64], Floats]:
-    """Places of the n events to ask for next, and the probabilities with which all events were included so far."""
+def ask_next(labels: Labels, ids: Sequence[Id], right: Floats, n: int) -> list[tuple[int, float]]:
+    """Places and probabilities of the n events to ask for next, whose probabilities of being right are given."""
     if n < 1:
-        raise ValueError(f"ask for at least one event, found {n}")
-    uniform = (mixed(marks ^ _SALT).astype(np.float64) + 1.0) / 2.0**64
-    priority = weights / uniform
-    fresh = np.array([mark not in asked for mark in marks.tolist()], dtype=bool)
+        raise ValueError(f"Ask for at least one event, found {n}.")
+    spread = np.sqrt(np.clip(right * (1.0 - right), 0.0, None))
+    weights = np.maximum(spread, FLOOR * max(float(spread.max(initial=0.0)), 1e-6))
+    priority = weights / np.array([_uniform(id) for id in ids])
+    fresh = np.array([id not in labels.asked and id not in labels.given for id in ids], dtype=bool)
     order = np.flatnonzero(fresh)[np.argsort(-priority[fresh], kind="stable")]
-    threshold = priority[order[n]] if len(order) > n else 0.0
+    threshold = float(priority[order[n]]) if len(order) > n else 0.0
     probability = np.minimum(1.0, weights / threshold) if threshold > 0 else np.ones(len(weights))
-    return order[:n], probability
+    chosen = [(int(i), float(probability[i])) for i in order[:n]]
+    for i, id in enumerate(ids):
+        if id in labels.asked:
+            labels.ask(id, float(probability[i]))
+    for i, p in chosen:
+        labels.ask(ids[i], p)
+    return chosen
+
+
+def _uniform(id: Id) -> float:
+    """A number in (0, 1] that belongs to an id for good, on every machine."""
+    digest = blake2b(f"{type(id).__name__} {id}".encode("utf-8", "surrogatepass"), digest_size=8)
+    return (int.from_bytes(digest.digest(), "little") + 1.0) / 2.0**64
+
+
+# The audit: what labels say about a window.
+
+
+@dataclass(frozen=True)
+class Corrected:
+    """A mean between 0 and 1, corrected by labels."""
+
+    value: float
+    low: float
+    high: float
+    labels: int
+    covered: float
+
+    def wider(self, below: float, above: float) -> Corrected:
+        """With the half-widths of another, independent interval added."""
+        low = math.hypot(self.value - self.low, below)
+        high = math.hypot(self.high - self.value, above)
+        return replace(self, low=self.value - low, high=self.value + high)
+
+    def scaled(self, lowest: float, span: float) -> Corrected:
+        """On a scale from `lowest`, of this length."""
+        value, low, high = (lowest + span * end for end in (self.value, self.low, self.high))
+        return replace(self, value=value, low=low, high=high)
+
+
+@dataclass(frozen=True, eq=False)
+class Prices:
+    """What one event costs given its verdict and its outcome, at a rate of shift.
+
+    A label says whether an answer was right, not whether its event was shifted. How likely it was follows by Bayes from the
+    rate, and from how often clean and shifted rows of the calibration (kinds even) have such a verdict and outcome.
+    """
+
+    detected: NDArray[np.bool_]
+    """For each cell, whether the deployed supervisor raises its alarm."""
+    table: Floats
+    """(undetected, detected) x (wrong, right)."""
+
+    @classmethod
+    def of(cls, bundle: Bundle, rate: float) -> Prices:
+        """The tree's, by the calibration's counts."""
+        from roadworthy.analysis.risk.alarmed_cells import alarmed_cells
+        from roadworthy.analysis.risk.kind_costs import constants_of, cost_at, shares_of_kinds
+
+        clean, *shifted = shares_of_kinds(bundle.calibration, added=UNSEEN)
+        # (clean, shifted) x (undetected, detected) x (wrong, right)
+        likely = np.stack([clean, np.mean(shifted, axis=0)]).transpose(0, 2, 1)[..., ::-1]
+        likely = likely * np.array([1.0 - rate, rate])[:, None, None] + TINY
+        constants, costs = constants_of(bundle.estimator), np.zeros((2, 2, 2))
+        for shift, alarm, right in np.ndindex(2, 2, 2):
+            given = {
+                name: float(right) if name.startswith("accuracy") else constants.get(name, 0.0)
+                for name in bundle.tree.parameters
+            }
+            live = {"p_shift": float(shift), "tpr": float(alarm), "tnr": 1.0 - alarm}
+            given |= {name: value for name, value in live.items() if name in given}
+            costs[shift, alarm, right] = cost_at(bundle.tree, given)
+        table = (costs * likely).sum(axis=0) / likely.sum(axis=0)
+        return cls(alarmed_cells(bundle.calibration), table)
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """The lowest, and how far the highest lies above it."""
+        lowest = float(self.table.min())
+        return lowest, max(float(self.table.max()) - lowest, TINY)
+
+    def at(self, cells: np.ndarray) -> Floats:
+        """Events x (wrong, right). One without a score raised no alarm: its answer was given."""
+        detected = (cells >= 0) & self.detected[np.maximum(cells, 0)]
+        result: Floats = self.table[detected.astype(np.intp)]
+        return result
+
+    def share(self, cells: np.ndarray, right: np.ndarray) -> Floats:
+        """Where between lowest and highest the cost of events lies that are right with these probabilities."""
+        lowest, span = self.span
+        wrong, answered = self.at(cells).T
+        result: Floats = (wrong + right * (answered - wrong) - lowest) / span
+        return result
+
+
+def audit(bundle: Bundle, state: State, reading: Reading, *, shrink: float) -> Audited | None:
+    """The window's accuracy and risk as labels correct them; None if there are too few labels."""
+    if not reading.first or not state.labels.given:
+        return None
+    part = len(state.recent) - reading.first
+    cells, ids = state.recent.cell[part:], state.recent.ids_from(part)
+    counts, confidence = reading.counts, bundle.confidence
+    model = bundle.estimator.estimate(
+        counts, shrink=shrink, filled=reading.filled, confidence=confidence
+    )
+    believed = bundle.estimator.believe(counts, filled=reading.filled).right
+    right = np.where(cells >= 0, believed[np.maximum(cells, 0)], float(model.accuracy[0]))
+    at = np.array([i for i, id in enumerate(ids) if id in state.labels.given], dtype=np.int64)
+    window: _Labelled | _Earlier
+    if len(at) >= LEAST:
+        labels = [state.labels.weighed(ids[i]) for i in at.tolist()]
+        window = _Labelled(cells, right, reading.weights, at, _Columns.of(labels), confidence)
+    else:
+        # Earlier labels say nothing of events that match no calibrated condition.
+        drawn = _drawn(state) if model.cannot_tell[0] is None else []
+        if len(drawn) < LEAST:
+            return None
+        window = _Earlier(bundle, cells, right, reading.weights, _Columns.of(drawn))
+    accuracy = window.corrected(lambda cells, right: np.broadcast_to(right, cells.shape))
+    prices = Prices.of(bundle, float(model.rate[0]))
+    cost = window.corrected(prices.share).scaled(*prices.span)
+    # Whether a labelled event was shifted is known by the rate alone: its doubt is that of the prices.
+    ends = [Prices.of(bundle, float(rate[0])) for rate in (model.rate_low, model.rate_high)]
+    beyond = [window.corrected(end.share).scaled(*end.span).value - cost.value for end in ends]
+    cost = cost.wider(-min(*beyond, 0.0), max(*beyond, 0.0))
+    return Audited(
+        *_with_rest(accuracy, model.accuracy_low, model.accuracy_high, (0.0, 1.0)),
+        *_with_rest(cost, model.risk_low, model.risk_high, bundle.tree.costs),
+        accuracy.labels,
+        accuracy.covered,
+        len(at) < LEAST,
+    )
+
+
+def _with_rest(
+    found: Corrected, low: Floats, high: Floats, ends: tuple[float, float]
+) -> tuple[float, float, float]:
+    """Value, low and high within these ends; what no label stands for has the model's doubt, from half of a window on all of it."""
+    doubt = min(1.0, 2.0 * (1.0 - found.covered)) * float(high[0] - low[0]) / 2.0
+    found = found.wider(doubt, doubt)
+    value, least, most = (
+        min(ends[1], max(ends[0], end)) for end in (found.value, found.low, found.high)
+    )
+    return value, least, most
+
+
+class _Columns(NamedTuple):
+    """Labels by column."""
+
+    cells: NDArray[np.int64]
+    correct: NDArray[np.bool_]
+    probability: Floats
+
+    @classmethod
+    def of(cls, labels: Sequence[Weighed]) -> _Columns:
+        _, cells, correct, probability = zip(*labels, strict=True)
+        return cls(np.array(cells), np.array(correct, dtype=bool), np.array(probability))
+
+
+class _Labelled(NamedTuple):
+    """A window with labels of its own events."""
+
+    cells: np.ndarray
+    right: Floats
+    weights: Floats
+    at: NDArray[np.int64]
+    labels: _Columns
+    confidence: float
+
+    def corrected(self, quantity: Any) -> Corrected:
+        """A quantity from 0 to 1 of (cells, right or not); answers that no label stands for have their chance."""
+        found = difference(
+            quantity(self.cells, self.right),
+            self.at,
+            quantity(self.cells[self.at], self.labels.correct),
+            self.labels.probability,
+            confidence=self.confidence,
+            weights=self.weights,
+        )
+        apart = quantity(self.cells, np.ones(1)) - quantity(self.cells, np.zeros(1))
+        right = np.clip(self.right, 0.02, 0.98)
+        rest = np.ones(len(self.cells), dtype=bool)
+        rest[self.at] = False
+        total, unlabelled = float(self.weights.sum()), float(self.weights[rest].sum())
+        share = min((1.0 - found.covered) * total / max(unlabelled, TINY), 1.0)
+        spread = (self.weights**2 * right * (1.0 - right) * apart**2)[rest].sum()
+        chance = math.sqrt(_added(self.confidence) * share * float(spread)) / total
+        return found.wider(chance, chance)
+
+
+class _Earlier(NamedTuple):
+    """A window without enough labels, and those of earlier events."""
+
+    bundle: Bundle
+    cells: np.ndarray
+    right: Floats
+    weights: Floats
+    labels: _Columns
+
+    def corrected(self, quantity: Any) -> Corrected:
+        """By the mean residual of the earlier labels, with the chance of the window's own answers in the interval."""
+        cells, correct, probability = self.labels
+        confidence = self.bundle.confidence
+        stands = probability.min() / probability
+        worth = stands * stands.sum() / (stands**2).sum()
+        counts = np.bincount(cells, worth, minlength=self.bundle.calibration.cells)
+        expected = quantity(cells, self.bundle.estimator.believe(counts).right[cells])
+        residual = quantity(cells, correct) - expected
+        model = float(np.average(quantity(self.cells, self.right), weights=self.weights))
+        value = model + float(np.average(residual, weights=stands))
+        spread = residual - float(np.average(residual, weights=stands))
+        weight = _typical(stands, stands)
+        mean = float(np.average(expected, weights=stands))
+        half = _half(stands**2, spread, weight**2, mean, confidence) / float(stands.sum())
+        events = kish_size(self.weights)
+        share = (min(1.0, max(0.0, value)) * events + 2.0) / (events + 4.0)
+        chance = math.sqrt(_added(confidence) * share * (1.0 - share) / events)
+        found = Corrected(value, value - half, value + half, len(residual), 1.0)
+        return found.wider(chance, chance)
+
+
+def _drawn(state: State) -> list[Weighed]:
+    """The last labels that speak for other events: those that were drawn; all of them if most events have a label.
+
+    Of complaints, which were not drawn, nothing follows for the rest.
+    """
+    labels = [(id, state.labels.weighed(id)) for id in state.labels.latest(LAST)]
+    scored = [(id, label) for id, label in labels if label.cell >= 0]
+    drawn = [label for id, label in scored if id in state.labels.asked or label.probability < 1.0]
+    if drawn or not scored:
+        return drawn
+    first, last = scored[0][1].time, scored[-1][1].time
+    times = state.recent.time
+    events = np.searchsorted(times, last, side="right") - np.searchsorted(times, first)
+    return [label for _, label in scored] if len(scored) >= MOST * events else []
 
 
 def difference(
@@ -287,82 +512,26 @@ def difference(
 ) -> Corrected:
     """The share of right answers of a window: `expected` of all its events, the answers of those at `at`.
 
-    Where events fade out, they have `weights`, and each label counts for that of its event over its probability. The variance is
-    that of Poisson sampling, sum (1 - p) / p^2 w^2 r^2. Probabilities are taken as `plausible` ones, and a label stands for its own
-    event and for such as have none: one that was drawn with a small probability stands for itself where all the others came too.
-    Nothing is said that the labels rule out: events without one are all right at most, and all wrong.
+    The variance is that of Poisson sampling, sum (1 - p) / p^2 w^2 r^2. A label stands for its own event and for such as have
+    none. No result is given that the labels rule out: events without one are all right at most, or all wrong.
     """
-    labels, all_of = len(at), np.ones(len(expected)) if weights is None else weights
-    _, overstated = plausible(probability, len(expected))
-    probability, _ = plausible(
-        np.maximum(probability, 1.0 / (1 + len(expected) - labels)), len(expected)
-    )
+    n, labels = len(expected), len(at)
+    all_of = np.ones(n) if weights is None else weights
+    probability = np.maximum(probability, 1.0 / (1 + n - labels))
     total, own = float(all_of.sum()), all_of[at]
     residual, stands = correct - expected[at], own / probability
     value = float(all_of @ expected + stands @ residual) / total
     mean = float(np.average(expected[at], weights=own))
     weight, each = _typical(stands, stands), _typical(stands, own)
     # Labels that were certain to be given say nothing about the spread of the others.
-    half = (
-        _half(stands * (stands - own), residual, weight * (weight - each), mean, confidence) / total
-    )
+    factor, of_added = stands * (stands - own), weight * (weight - each)
+    half = _half(factor, residual, of_added, mean, confidence) / total
     covered = min(1.0, float(stands.sum()) / total)
     least = float(own @ correct) / total
     most = least + max(1.0 - float(own.sum()) / total, 0.0)
-    if not least <= value <= most:
-        return Corrected(min(max(value, least), most), least, most, labels, covered, overstated)
-    return Corrected(
-        value, max(value - half, least), min(value + half, most), labels, covered, overstated
-    )
-
-
-def carried(
-    expected: Floats,
-    reached: Floats,
-    residual: Floats,
-    probability: Floats,
-    *,
-    confidence: float,
-    weights: Floats | None = None,
-    told: Floats | None = None,
-) -> Corrected:
-    """The share of right answers of a window by the mean residual of earlier labels, as far as they speak for its events.
-
-    `told` is what the model expected of the labelled events; where it is not given, what it expects of the window. The added
-    answers count in full here: they draw the interval, not the value, towards as many right as wrong ones.
-    """
-    all_of = np.ones(len(expected)) if weights is None else weights
-    model, share = (float(np.average(part, weights=all_of)) for part in (expected, reached))
-    # The mean depends on how probabilities compare alone; so weights are 1 at most, however small these are.
-    weight = probability.min() / probability
-    known = model if told is None else float(np.average(told, weights=weight))
-    typical = _typical(weight, weight)
-    added = _added(confidence) * typical
-    total, found = float(weight.sum()) + added, float(weight @ residual)
-    centre = (found + added * (0.5 - known)) / total
-    half = _half(weight**2, residual - centre, typical**2, known + centre, confidence) / total
-    value = model + share * found / float(weight.sum())
-    low, high = model + share * (centre - half), model + share * (centre + half)
-    return Corrected(value, min(low, value), max(high, value), len(residual), share)
-
-
-def plausible(probability: Floats, events: int) -> tuple[Floats, float]:
-    """Probabilities by which labels may have been drawn of so many events, and how many times as many they stood for as given.
-
-    No label stands for more events than there are. The events that all of them stand for, sum 1 / p, have the variance
-    sum (1 - p) / p^2 around the number there are: where they are far more, probabilities are taken as so many times higher.
-
-    >>> plausible(np.array([1.0, 1e-4]), 100)
-    (array([1.  , 0.01]), 100.01)
-    """
-    found = np.maximum(probability, 1.0 / events)
-    ratio = float((1.0 / found).sum()) / events
-    by_chance = BY_CHANCE * float(np.sqrt(((1.0 - found) / found**2).sum())) / events
-    too_many = ratio > 1.0 + by_chance + 1e-9
-    if not too_many and probability.min() * events >= 1.0 - 1e-9:
-        return found, 1.0
-    stood = float((1.0 / np.maximum(probability, SMALLEST)).sum()) / events
-    return np.minimum(1.0, found * ratio) if too_many else found, stood
+    value = min(max(value, least), most)
+    low, high = max(value - half, least), min(value + half, most)
+    return Corrected(value, low, high, labels, covered)
 
 
 def _typical(stands: Floats, of: Floats) -> float:
@@ -382,15 +551,170 @@ def _half(
 ) -> float:
     """Half the width of the interval of a sum over labels, whose variance is sum factor * deviation^2.
 
-    To it comes that of the answers that are added, with their own factor, where a share of `right` ones was found: with few
-    labels, those that happen to be alike say nothing about the rest. Degrees of freedom are those of the factors (Satterthwaite
-    1946), and of the answers added: a few labels that stand for nearly all events are few, however many others there are.
+    To it comes that of the answers that are added, if a share of `right` ones was found: few labels that happen to be alike say
+    nothing about the rest. Degrees of freedom are those of the factors (Satterthwaite 1946), and of the answers added.
     """
     from scipy.stats import t
 
     added, right = _added(confidence), min(1.0, max(0.0, right))
-    variance = float(factor @ deviation**2) + added / 2.0 * of_added * (
-        right**2 + (1.0 - right) ** 2
-    )
+    spread = added / 2.0 * of_added * (right**2 + (1.0 - right) ** 2)
+    variance = float(factor @ deviation**2) + spread
     freedom = float(factor.sum() ** 2 / max((factor**2).sum(), 1e-300)) - 1.0 + added
     return float(t.ppf(0.5 + confidence / 2, max(freedom, 1.0))) * math.sqrt(max(variance, 0.0))
+
+
+# The alarm by labels.
+
+
+@dataclass
+class LabelAlarm:
+    """Whether labels prove a risk above the tolerable: each label is judged once, in the order in which calls bring them.
+
+    After a correction, and after a merge, all labels of events that are held are judged `anew`.
+    """
+
+    on: bool = False
+    said: int = 0
+    """How often it was raised or cleared."""
+    anew: bool = False
+    waiting: list[Id] = field(default_factory=list)
+    """Events whose labels are not judged yet."""
+    evidence: Floats = field(default_factory=lambda: np.zeros(STAKES))
+    """What each stake has gathered: on a risk above the tolerable, or below it if the alarm is on."""
+    ahead: float = 0.0
+    """For how many more events than there were the labels stand."""
+    frontier: int = 0
+    """The number of the last event that has a label."""
+    bets: list[tuple[bool, float]] = field(default_factory=list)
+    """Of the last labels: whether it was right, and what a bet on it became."""
+    run: list[tuple[float, float, bool]] = field(default_factory=list)
+    """Cost, weight and outcome of the last labels since there was no evidence."""
+
+    def look(self, state: State, bundle: Bundle, *, time: float, quiet: bool) -> list[Alarm]:
+        """Judge the labels that wait; `quiet`: nothing is called cleared, since the scores' own alarm is on."""
+        if self.anew:
+            was_on, said = self.on, self.said
+            vars(self).update(vars(LabelAlarm(said=said, waiting=state.labels.latest(KEPT))))
+            changes = self.look(state, bundle, time=time, quiet=False)
+            self.said = said + (self.on != was_on)
+            if self.on == was_on:
+                return []
+            if self.on:
+                return [replace(changes[-1], by_labels=self.said)]
+            return [] if quiet else [self._cleared(state)]
+        ids, self.waiting = list(dict.fromkeys(self.waiting)), []
+        places = state.recent.places(ids).tolist()
+        held = sorted((at, id) for at, id in zip(places, ids, strict=True) if at >= 0)
+        if bundle.alarm is None or bundle.tolerable is None or not held:
+            return []
+        at = np.array([place for place, _ in held])
+        labels = _Columns.of([state.labels.weighed(id) for _, id in held])
+        costs, least, most = self._priced(at, labels, state, bundle)
+        stands = 1.0 / np.maximum(labels.probability, 1.0 / max(state.counted, 1))
+        alone = self._alone(at + 1 + state.counted - len(state.recent), stands)
+        limit, ends = float(bundle.tolerable), bundle.tree.costs
+        loss, gain = (alone * max(apart, 0.0) for apart in (limit - ends[0], ends[1] - limit))
+        above: dict[str, Any] = {"limit": limit, "least": least, "most": most, "missed": loss}
+        below: dict[str, Any] = {"limit": -limit, "least": -most, "most": -least, "missed": gain}
+        factors = {
+            False: log_factors(costs, weights=stands, **above),
+            True: log_factors(-costs, weights=stands, **below),
+        }
+        bets = zip(labels.correct.tolist(), factors[False][STAKES // 2].tolist(), strict=True)
+        self.bets = [*self.bets, *bets][-LAST:]
+        alike = self._time(time, len(state.labels.given) / max(state.counted, 1))
+        outcomes = list(zip(costs.tolist(), stands.tolist(), labels.correct.tolist(), strict=True))
+        proven, first, found = self._proven(bundle.alarm, state), 0, list[Alarm]()
+        while first < len(outcomes):
+            part = factors[self.on][:, first:] / alike
+            walked = cusum(part, self.evidence)
+            reached = walked.evidence >= (CLEARED if self.on else proven)
+            last = first + (int(reached.argmax()) if reached.any() else len(outcomes) - first - 1)
+            start = int(walked.starts[last - first])
+            self.run = [*(self.run if not start else []), *outcomes[first + start : last + 1]][
+                -KEPT:
+            ]
+            self.evidence = np.maximum(walked.gathered[:, last - first], 0.0)
+            first = last + 1
+            if reached.any():
+                found += self._changed(state, bundle, quiet=quiet)
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {**asdict(self), "evidence": self.evidence.tolist()}
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> LabelAlarm:
+        """The inverse of `to_dict`."""
+        run = [(float(cost), float(weight), bool(right)) for cost, weight, right in record["run"]]
+        bets = [(bool(right), float(bet)) for right, bet in record["bets"]]
+        arrays = {"evidence": np.array(record["evidence"]), "run": run, "bets": bets}
+        return cls(**{**record, **arrays})
+
+    def _priced(
+        self, at: NDArray[np.int64], labels: _Columns, state: State, bundle: Bundle
+    ) -> tuple[Floats, Floats, Floats]:
+        """What labelled events cost, and at least and at most whatever their outcome."""
+        first = max(0, min(int(at[0]), int(at[-1]) + 1 - min(bundle.windows.lengths)))
+        cells = state.recent.cell[first : int(at[-1]) + 1]
+        counts = np.bincount(cells[cells >= 0], minlength=state.cells).astype(np.float64)
+        rate = float(bundle.estimator.estimate(counts).rate[0])
+        prices = Prices.of(bundle, rate).at(state.recent.cell[at])
+        costs = np.where(labels.correct, prices[:, 1], prices[:, 0])
+        return costs, prices.min(axis=1), prices.max(axis=1)
+
+    def _alone(self, numbers: NDArray[np.int64], stands: Floats) -> Floats:
+        """Events up to each label that no label stands for."""
+        alone = np.zeros(len(numbers))
+        limit = CREDIT * float(stands.max())
+        for i, (number, events) in enumerate(zip(numbers.tolist(), stands.tolist(), strict=True)):
+            gap, self.frontier = max(number - self.frontier, 0), max(number, self.frontier)
+            self.ahead += events - gap
+            if self.ahead < 0.0:
+                alone[i], self.ahead = -self.ahead, 0.0
+            self.ahead = min(self.ahead, limit)
+        return alone
+
+    def _time(self, time: float, labelled: float) -> float:
+        """How many labels say as much as one, by how errors come together, without the step that they may show.
+
+        Few labels do not tell: it is feared that errors come together as scores do, of which `time` say as much as one.
+        """
+        if len(self.bets) < FIRST:
+            return max(time * labelled, FEW_TIME)
+        right, bets = np.array(self.bets).T
+        found = cusum(bets[None, :])
+        end = int(found.evidence.argmax())
+        start = int(found.starts[end])
+        step = [start, end + 1] if end + 1 - start >= RUN else []
+        parts = [part - part.mean() for part in np.split(right, step) if len(part)]
+        alike = time_of_steady(np.concatenate(parts))
+        return alike if math.isfinite(alike) else FEW_TIME
+
+    def _proven(self, rule: AlarmRule, state: State) -> float:
+        """The evidence that healthy streams reach half as often as false alarms are accepted, as often as labels come."""
+        often = min(int(state.labels.counts.sum()) / max(state.counted, 1), 1.0)
+        return max(HOLDS, math.log(max(2.0 * often / rule.per_event, 1.0)))
+
+    def _cleared(self, state: State) -> Alarm:
+        reason = "Labels no longer show a risk above the limit."
+        return Alarm(state.newest, state.counted, "cleared", reason=reason, by_labels=self.said)
+
+    def _changed(self, state: State, bundle: Bundle, *, quiet: bool) -> list[Alarm]:
+        """What is to be said of a proof."""
+        run, self.run, self.evidence = self.run, [], np.zeros(STAKES)
+        self.on, self.said = not self.on, self.said + 1
+        when = state.newest, state.counted
+        if not self.on:
+            return [] if quiet else [self._cleared(state)]
+        total = sum(weight for _, weight, _ in run)
+        risk = sum(cost * weight for cost, weight, _ in run) / total
+        wrong = sum(not right for _, _, right in run)
+        reason = (
+            f"Labels: {wrong:,} of {len(run):,} answers are wrong, a risk of {risk:.4g} {bundle.unit}, above the limit of "
+            f"{bundle.tolerable:.4g}."
+        )
+        return [
+            Alarm(*when, "raised", risk=risk, reason=reason, read=round(total), by_labels=self.said)
+        ]

@@ -1,4 +1,4 @@
-"""A few events and the state they must lead to: the proof that a bundle means on this machine what it meant where it was made.
+"""A few events, and the state they must lead to: the proof that a bundle means on this machine what it meant where it was made.
 
 Whole numbers must be the same, others agree to 1e-9: cells, what became of each event, counts, and the figures of a window.
 """
@@ -72,7 +72,7 @@ def _watched(bundle: Bundle, counts: np.ndarray) -> dict[str, float]:
     """What the alarm would make of these events."""
     if bundle.alarm is None:
         return {}
-    odds = bundle.watch.odds(
+    odds = bundle.estimator.odds(
         counts[: bundle.calibration.cells]
     )  # behind them stands how many have no place
     return {"watched": float(odds.above[0]), "evidence": float(odds.evidence[0])}

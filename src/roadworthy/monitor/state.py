@@ -1,47 +1,217 @@
-"""All that a monitor remembers: counts by time bucket and cell, the last events by (time, mark), labels, and how many it refused.
+"""All that a monitor remembers: counts by time bucket and cell, the last events by (time, id), and labels.
 
-What is held depends on the events alone, not on their order of arrival, nor on how they were cut into calls; beside it the order of
-arrival is kept for the alarm (`roadworthy.monitor.arrivals`). An event that is older than the newest one by more than the lateness
-horizon is refused and counted as late; so is one that is older than all events whose ids are still known, since nobody could tell
-whether it was counted before: the smaller of the two is what an event may be late by. Every id is therefore counted once at most,
-however often it is sent, and two replicas put together hold what one would that had seen all: exactly, as long as what both
-have seen is among the last events of both. A replica that was merged before and has seen more since brings what is new
-(`roadworthy.monitor.replicas`).
+What is held depends on the events alone, not on their order of arrival. An event that is older than the newest one by more
+than the lateness horizon is refused and counted as late; so is one that is older than every event whose id is still known,
+since it may have been counted before. Every id is therefore counted at most once, however often it is sent.
 
->>> from roadworthy.monitor.events import marks
->>> a, b = State(cells=2, capacity=10, lateness=60.0), State(cells=2, capacity=10, lateness=60.0)
->>> names = ["x", "y", "z"]
->>> a.add(np.array([1.0, 2.0]), marks(names[:2]), np.array([0, 1], dtype=np.int16), names[:2])
+>>> state = State(cells=2, capacity=3, lateness=60.0)
+>>> state.add(np.array([5.0, 4.0]), np.array([0, 1], dtype=np.int16), ["a", "b"])
 Taken(accepted=2, repeated=0, late=0, unscored=0, ahead=0)
->>> b.add(np.array([2.0, 3.0]), marks(names[1:]), np.array([1, 1], dtype=np.int16), names[1:])
-Taken(accepted=2, repeated=0, late=0, unscored=0, ahead=0)
->>> _ = a.take_over(b)
->>> a.taken, a.buckets.total().tolist()
-(Taken(accepted=3, repeated=1, late=0, unscored=0, ahead=0), [1, 2, 0])
+>>> [state.add_one(time, 1, name) for time, name in ((4.5, "c"), (6.0, "d"), (6.0, "d"), (-60.0, "e"))]
+[0, 0, 1, 2]
+>>> state.recent.time.tolist(), state.recent.cell.tolist(), state.recent.ids
+([4.5, 5.0, 6.0], [1, 0, 1], ['c', 'a', 'd'])
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
-from typing import NamedTuple
+import hashlib
+import io
+import json
+import math
+import secrets
+import zipfile
+from collections.abc import KeysView, Sequence
+from dataclasses import astuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from roadworthy.monitor.arrivals import Arrivals, Arrived, order_of_arrival
+from roadworthy.monitor.alarm import Alarm
 from roadworthy.monitor.buckets import Buckets
-from roadworthy.monitor.events import Cells, EventError, Floats, Marks, Name, Taken
-from roadworthy.monitor.labels import Labels
-from roadworthy.monitor.recent import Recent
-from roadworthy.monitor.replicas import Before, past_of, random_name
+from roadworthy.monitor.events import Cells, EventError, Floats, Id, Taken, id_order
+from roadworthy.monitor.labels import Label, Labels
 
 ACCEPTED, REPEATED, LATE, UNSCORED = range(4)
 AHEAD = 60.0
-"""Seconds by which a client's clock may be ahead: each of them is taken from the patience with all others."""
+"""Seconds by which a client's clock may be ahead: as much is taken from the lateness that others are allowed."""
+GONE = 8192
+"""Ids that have left and still take memory: they are removed together."""
+MAGIC = b"roadworthy state 3\n"
+
+
+class StateError(EventError):
+    """Bytes that are not a state of this bundle."""
+
+
+class Recent:
+    """The latest events by (time, id), at most `capacity` of them, in arrays of twice that size."""
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self._time = np.empty(2 * capacity, dtype=np.float64)
+        self._cell = np.empty(2 * capacity, dtype=np.int16)
+        self._start = self._stop = 0
+        self._ids: list[Id] = []
+        self._gone = 0
+        self._known: dict[Id, float] = {}
+        """The ids of all that are held, with their times."""
+
+    def __len__(self) -> int:
+        return self._stop - self._start
+
+    @property
+    def time(self) -> Floats:
+        """Times, oldest first (a view)."""
+        return self._time[self._start : self._stop]
+
+    @property
+    def cell(self) -> Cells:
+        """Cells in the same order (a view)."""
+        return self._cell[self._start : self._stop]
+
+    @property
+    def ids(self) -> list[Id]:
+        """Ids in the same order."""
+        return self._ids[self._gone :]
+
+    @property
+    def known(self) -> KeysView[Id]:
+        """The ids of all that are held."""
+        return self._known.keys()
+
+    @property
+    def full(self) -> bool:
+        """Whether the next event pushes one out."""
+        return len(self) >= self.capacity
+
+    def id_at(self, place: int) -> Id:
+        """The id of the event at a place, the oldest at 0."""
+        return self._ids[self._gone + place]
+
+    def before_all(self, time: float, id: Id) -> bool:
+        """Whether an event is older than everything that is held."""
+        return (time, id_order(id)) < (float(self.time[0]), id_order(self.id_at(0)))
+
+    def put_one(self, time: float, cell: int, id: Id) -> None:
+        """Add one event whose id is not held."""
+        if self._stop == len(self._time):
+            self._move_to_front()
+        at = self._stop
+        if at > self._start and time <= self._time[at - 1]:
+            at = self._start + self._place(time, id)
+            for array in (self._time, self._cell):
+                array[at + 1 : self._stop + 1] = array[at : self._stop]
+        self._ids.insert(self._gone + at - self._start, id)
+        self._time[at], self._cell[at] = time, cell
+        self._stop += 1
+        self._known[id] = time
+        if len(self) > self.capacity:
+            self._drop(1)
+
+    def claim(self, time: Floats, ids: Sequence[Id]) -> bool:
+        """Take ids for events to be put next; nothing is taken if one is held, or comes twice."""
+        known = self._known
+        if not known.keys().isdisjoint(ids):
+            return False
+        before = len(known)
+        known.update(zip(ids, time.tolist(), strict=True))
+        if len(known) == before + len(ids):
+            return True
+        for id in ids:
+            known.pop(id, None)
+        return False
+
+    def put(self, time: Floats, cell: Cells, ids: Sequence[Id]) -> None:
+        """Add events whose ids were claimed."""
+        if not len(time):
+            return
+        if not (time[1:] > time[:-1]).all() or (len(self) and time[0] <= self.time[-1]):
+            at = int(np.searchsorted(self.time, time.min()))
+            time = np.concatenate([self.time[at:], time])
+            cell = np.concatenate([self.cell[at:], cell])
+            ids = [*self._ids[self._gone + at :], *ids]
+            self._stop = self._start + at
+            del self._ids[self._gone + at :]
+            order = _order(time, ids)
+            time, cell, ids = time[order], cell[order], [ids[i] for i in order.tolist()]
+        self._ids.extend(ids)
+        if len(time) > self.capacity:
+            # More than is held: everything before leaves, and the first of these as well.
+            self._drop(len(self))
+            self._drop(len(time) - self.capacity, held=False)
+            time, cell = time[-self.capacity :], cell[-self.capacity :]
+        if self._stop + len(time) > len(self._time):
+            self._move_to_front()
+        part = slice(self._stop, self._stop + len(time))
+        self._time[part], self._cell[part] = time, cell
+        self._stop = part.stop
+        self._drop(len(self) - self.capacity)
+
+    def ids_from(self, place: int) -> list[Id]:
+        """Ids of the events from a place on."""
+        return self._ids[self._gone + place :]
+
+    def places(self, ids: Sequence[Id]) -> NDArray[np.intp]:
+        """The places of the events with these ids; -1 for one that is not held."""
+        time = np.array([self._known.get(id, math.nan) for id in ids], dtype=np.float64)
+        low, high = (np.searchsorted(self.time, time, side) for side in ("left", "right"))  # type: ignore[call-overload]
+        found: NDArray[np.intp] = np.where(np.isnan(time), -1, low)
+        for i in np.flatnonzero((high - low > 1) & (found >= 0)).tolist():
+            found[i] = self._place(float(time[i]), ids[i])
+        return found
+
+    def held(self, ids: Sequence[Id]) -> list[tuple[float, int] | None]:
+        """Time and cell of the events with these ids; None for one that is not held."""
+        return [
+            (float(self.time[at]), int(self.cell[at])) if at >= 0 else None
+            for at in self.places(ids).tolist()
+        ]
+
+    def _place(self, time: float, id: Id) -> int:
+        """Where an event stands, or belongs."""
+        low = int(np.searchsorted(self.time, time))
+        high = int(np.searchsorted(self.time, time, side="right"))
+        key = id_order(id)
+        while low < high:
+            middle = (low + high) // 2
+            if id_order(self.id_at(middle)) < key:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def _drop(self, count: int, *, held: bool = True) -> None:
+        if count <= 0:
+            return
+        for id in self._ids[self._gone : self._gone + count]:
+            del self._known[id]
+        self._start += count if held else 0
+        self._gone += count
+        if self._gone > GONE:
+            del self._ids[: self._gone]
+            self._gone = 0
+
+    def _move_to_front(self) -> None:
+        n = len(self)
+        for array in (self._time, self._cell):
+            array[:n] = array[self._start : self._stop].copy()
+        self._start, self._stop = 0, n
+
+
+def _order(time: Floats, ids: Sequence[Id]) -> NDArray[np.intp]:
+    """The order by time, and by id for events of the same time."""
+    order = np.argsort(time, kind="stable")
+    new = np.flatnonzero(np.diff(time[order], prepend=np.nan) != 0)
+    ends = np.append(new[1:], len(order))
+    for start, end in np.stack([new, ends], axis=1)[ends - new > 1].tolist():
+        order[start:end] = sorted(order[start:end].tolist(), key=lambda i: id_order(ids[i]))
+    return order
 
 
 class State:
-    """The counts of one stream, or of a part of it."""
+    """The counts of one stream, or of one replica's part of it."""
 
     def __init__(
         self,
@@ -52,191 +222,85 @@ class State:
         bucket: float = 60.0,
         keep: int = 256,
         name: str | None = None,
-        arrivals: int | None = None,
     ) -> None:
         self.cells, self.lateness = cells, float(lateness)
-        self.name = name or random_name()
-        """Of the replica, by which it is known when it is merged again."""
-        self.former: set[str] = set()
-        """Names under which it counted before."""
-        self.merged: dict[str, Before] = {}
-        """Other replicas as they were when they were merged last."""
+        self.name = name or secrets.token_hex(8)
+        """The name of the replica."""
+        self.replicas: set[str] = set()
+        """Names of other replicas whose events are counted here."""
         self.recent = Recent(capacity)
-        self.arrivals = Arrivals(arrivals or capacity)
-        """The same events in the order in which they came."""
         self.buckets = Buckets(cells=cells, width=bucket, keep=keep)
         self.labels = Labels(cells)
-        self.newest = -np.inf
-        self.newest_own = -np.inf
-        """Of the events that it counted itself."""
+        self.newest = -math.inf
         self.taken = Taken(0, 0, 0, 0)
         self.furthest = 0.0
         """Seconds by which the latest of the late events was late, of those beyond the lateness horizon."""
         self.outrun = 0
-        """Late events that were refused within the lateness horizon: too many events have come since for their ids to be known."""
+        """Late events within the lateness horizon: too many have come since for their ids to be known."""
 
     @property
     def ahead(self) -> float:
-        """Seconds by which an event may be ahead of the clock it is held against."""
+        """Seconds by which an event may be ahead of the clock it is compared with."""
         return min(self.lateness, AHEAD)
 
     @property
     def reach(self) -> float:
         """Seconds that the ids held reach back; infinity while all of them are held."""
-        return self.newest - float(self.recent.time[0]) if self.recent.full else np.inf
+        return self.newest - float(self.recent.time[0]) if self.recent.full else math.inf
 
     @property
     def counted(self) -> int:
         """Events that were counted, scored or not."""
         return self.taken.accepted + self.taken.unscored
 
-    def counted_between(self, first: float, last: float) -> float:
-        """Events from one time to another; of those that are no longer held one by one, about so many, by their buckets."""
-        times = self.recent.time
-        held = float(np.searchsorted(times, last, side="right") - np.searchsorted(times, first))
-        if not len(times) or first >= times[0]:
-            return held
-        until = min(last, float(times[0]))
-        gone = 0.0
-        for (start, end), counts in self.buckets.spans():
-            within = min(end, until) - max(start, first)
-            gone += float(counts.sum()) * max(within, 0.0) / (end - start)
-        return held + gone
-
-    @property
-    def names(self) -> frozenset[str]:
-        """The replicas whose events were counted."""
-        return frozenset(
-            {self.name, *self.former}.union(*(before.names for before in self.merged.values()))
-        )
-
-    @property
-    def seen_by(self) -> dict[str, float]:
-        """Up to which time each replica has seen events, by its name: others as they were when they were merged last.
-
-        A state that has counted none itself has seen what they have, and no more.
-        """
-        own = {self.name: self.newest_own} if self.newest_own > -np.inf else {}
-        found: dict[str, float] = {}
-        for seen in (own, *(before.seen for before in self.merged.values())):
-            found |= {name: max(time, found.get(name, time)) for name, time in seen.items()}
-        return found
-
-    def seen_since(self, time: float) -> dict[str, float]:
-        """The same of those that have seen events of this time or newer ones."""
-        return {name: seen for name, seen in self.seen_by.items() if seen >= time}
-
-    @property
-    def horizon(self) -> float:
-        """The oldest time that an event may still have: one that ended before has no more to come of what others have seen."""
-        return self.newest - self.lateness
-
-    def ends(self, before: Arrived | None, *, window: int, ringing: Set[str]) -> list[float]:
-        """The times up to which replicas have seen events, rising.
-
-        Of those that were looked at when all had come that had `before`, only where a window now holds other events, and those
-        of `ringing` replicas.
-        """
-        return sorted(
-            time
-            for name, time in self.seen_since(self.horizon).items()
-            if before is None
-            or name in ringing
-            or self.arrivals.reads_anew(before, window, upto=time)
-        )
-
     @property
     def whole(self) -> bool:
         """Whether every event that was counted is still held."""
         return len(self.recent) == self.counted
 
-    def add_one(self, time: float, mark: int | None, cell: int, name: Name) -> int:
-        """Count one event; says what became of it. A mark that is None is worked out where it is needed."""
+    def add_one(self, time: float, cell: int, id: Id) -> int:
+        """Count one event; says what became of it."""
         recent = self.recent
-        if name in recent.known:
+        if id in recent.known:
             return self._tally(REPEATED)
         if time <= self.newest:
             if time < self.newest - self.lateness:
                 self.furthest = max(self.furthest, self.newest - time)
                 return self._tally(LATE)
-            if recent.full and recent.before_all(time, mark, name):
+            if recent.full and recent.before_all(time, id):
                 self.outrun += 1
                 return self._tally(LATE)
-        if time > self.newest_own:
-            self.newest_own = time
-            self.newest = max(self.newest, time)
-        recent.put_one(time, mark, cell, name)
-        self.arrivals.add_one(time, cell)
+        else:
+            self.newest = time
+        recent.put_one(time, cell, id)
         self.buckets.add_one(time, cell)
         return self._tally(ACCEPTED if cell >= 0 else UNSCORED)
 
-    def add(self, time: Floats, mark: Marks | None, cell: Cells, names: Sequence[Name]) -> Taken:
+    def add(self, time: Floats, cell: Cells, ids: Sequence[Id]) -> Taken:
         """Count events in the order in which they arrived: the same as one after the other."""
-        batch = _Batch(time, mark, cell, names)
-        if len(time) > self.recent.capacity:
-            return self._one_by_one(batch)
-        rising = bool((time[1:] > time[:-1]).all())
-        in_time = batch.all_in_time(self.newest, self.lateness, rising=rising)
-        if in_time and not self._near_the_end(time) and self.recent.claim(names):
-            return self._counted(batch, claimed=True, rising=rising)
-        if batch.repeats_itself():
-            return self._one_by_one(batch)
-        new = batch.unknown(self.recent.known)
-        if len(new.time) < len(time) and self._forgets(batch, len(new.time)):
-            return self._one_by_one(batch)
-        kept, furthest = new.in_time(self.newest, self.lateness)
-        refused = Taken(0, len(time) - len(new.time), len(new.time) - len(kept.time), 0)
-        self.taken, self.furthest = self.taken + refused, max(self.furthest, furthest)
-        if self._near_the_end(kept.time):
-            return refused + self._one_by_one(kept)
-        return refused + self._counted(kept)
+        if len(time) and self._claimed(time, ids):
+            self.newest = max(self.newest, float(time.max()))
+            self.recent.put(time, cell, ids)
+            self.buckets.add(time, cell)
+            unscored = int(np.count_nonzero(cell < 0))
+            counted = Taken(len(time) - unscored, 0, 0, unscored)
+            self.taken = self.taken + counted
+            return counted
+        before = self.taken
+        for event in zip(time.tolist(), cell.tolist(), ids, strict=True):
+            self.add_one(*event)
+        return Taken(*(now - then for now, then in zip(self.taken, before, strict=True)))
 
-    def line_up(self, replicas: Sequence[Arrived]) -> None:
-        """What is held in the order in which it came to the replicas from which it was taken over."""
-        time, cell = self.recent.time, self.recent.cell
-        order = order_of_arrival(time, cell, replicas)
-        self.arrivals.restart(time[order], cell[order])
-
-    def take_over(self, other: State) -> Arrived | None:
-        """Take over what another state holds, but for the order of arrival; an event that both hold is counted once.
-
-        Whoever takes over several lines up once what they hold together. Gives back what it brought before and is still held:
-        when that came, the other one knows. None where it brings nothing.
-        """
-        if (self.cells, self.recent.capacity, self.lateness) != (
-            other.cells,
-            other.recent.capacity,
-            other.lateness,
-        ):
-            raise EventError("states of different bundles cannot be put together")
-        before = past_of(other, self)
-        if before is None:
-            return None
-        mine, theirs = self.recent, other.recent
-        known, brought = np.isin(theirs.mark, mine.mark), np.isin(theirs.mark, before.brought)
-        fresh = ~np.isin(theirs.mark, before.mark)
-        again = Arrived(theirs.time[known & brought], theirs.cell[known & brought])
-        # What was taken over before and has left since is neither new nor seen twice.
-        new, both = fresh & ~known, fresh & known
-        self.buckets.merge(other.buckets)
-        self.buckets.merge(before.buckets.like(self.buckets), by=-1)
-        for time, cell in zip(theirs.time[both].tolist(), theirs.cell[both].tolist(), strict=True):
-            self.buckets.change(time, cell, -1)
-        names = [theirs.name_at(place) for place in np.flatnonzero(new).tolist()]
-        mine.put(theirs.time[new], theirs.mark[new], theirs.cell[new], names)
-        self.labels.merge(other.labels, before=before.given, counts=before.label_counts)
-        self.newest = max(self.newest, other.newest)
-        self.furthest = max(self.furthest, other.furthest)
-        self.outrun += other.outrun - before.outrun
-        twice, unscored = int(both.sum()), int((theirs.cell[both] < 0).sum())
-        since = Taken(*(now - then for now, then in zip(other.taken, before.taken, strict=True)))
-        self.taken = self.taken + since + Taken(unscored - twice, twice, 0, -unscored)
-        self.merged[other.name] = Before.of(other, theirs.mark[new | brought])
-        if mine.full:
-            self.merged = {
-                name: one.since(float(mine.time[0])) for name, one in self.merged.items()
-            }
-        return again
+    def _claimed(self, time: Floats, ids: Sequence[Id]) -> bool:
+        """Whether every event is sure to be counted: none is repeated, late, or pushed out by those it comes with."""
+        rising = bool((time[1:] >= time[:-1]).all()) and time[0] >= self.newest - self.lateness
+        if not rising and time.min() < max(self.newest, float(time.max())) - self.lateness:
+            return False
+        held = self.recent.time
+        over = len(held) + len(time) - self.recent.capacity
+        if over > 0 and (over >= len(held) or bool((time <= held[over]).any())):
+            return False
+        return self.recent.claim(time, ids)
 
     def _tally(self, what: int) -> int:
         numbers = list(self.taken)
@@ -244,81 +308,83 @@ class State:
         self.taken = Taken(*numbers)
         return what
 
-    def _counted(
-        self, batch: _Batch, *, claimed: bool = False, rising: bool | None = None
-    ) -> Taken:
-        """Count events of which all are new and in time."""
-        if len(batch.time):
-            self.newest_own = max(
-                self.newest_own, float(batch.time[-1] if rising else batch.time.max())
-            )
-            self.newest = max(self.newest, self.newest_own)
-            self.recent.put(*batch, claimed=claimed, rising=rising)
-            self.arrivals.add(batch.time, batch.cell)
-            self.buckets.add(batch.time, batch.cell)
-        unscored = int(np.count_nonzero(batch.cell < 0))
-        counted = Taken(len(batch.time) - unscored, 0, 0, unscored)
-        self.taken = self.taken + counted
-        return counted
 
-    def _one_by_one(self, batch: _Batch) -> Taken:
-        before = self.taken
-        keys = [None] * len(batch.time) if batch.mark is None else batch.mark.tolist()
-        for event in zip(batch.time.tolist(), keys, batch.cell.tolist(), batch.names, strict=True):
-            self.add_one(*event)
-        return Taken(*(now - then for now, then in zip(self.taken, before, strict=True)))
+def packed(state: State, *, bundle: str, watch: dict[str, Any], alarms: list[Alarm]) -> bytes:
+    """A state as bytes, without pickle: a version, a checksum, arrays, and the rest as JSON."""
+    recent, labels = state.recent, state.labels
+    keys, rows, newest = state.buckets.arrays()
+    given = list(labels.given.items())
+    head = {
+        "bundle": bundle,
+        "replica": state.name,
+        "replicas": sorted(state.replicas),
+        "taken": list(state.taken),
+        "newest": None if math.isinf(state.newest) else state.newest,
+        "furthest": state.furthest,
+        "outrun": state.outrun,
+        "newest_bucket": newest,
+        "ids": recent.ids,
+        "labelled": [id for id, _ in given],
+        "unnamed_labels": labels.unnamed,
+        "asked": list(labels.asked.items()),
+        "watch": watch,
+        "alarms": [astuple(alarm) for alarm in alarms],
+    }
+    arrays = {
+        "head": np.frombuffer(json.dumps(head, ensure_ascii=True).encode(), dtype=np.uint8),
+        "time": recent.time,
+        "cell": recent.cell,
+        "bucket_keys": keys,
+        "bucket_rows": rows,
+        "labels": np.array(
+            [(*one[:3], math.nan if one[3] is None else one[3]) for _, one in given],
+            dtype=np.float64,
+        ).reshape(-1, 4),
+        "label_counts": labels.counts,
+    }
+    body = io.BytesIO()
+    np.savez(body, **arrays)  # type: ignore[arg-type]
+    content = body.getvalue()
+    return MAGIC + hashlib.sha256(content).digest() + content
 
-    def _forgets(self, batch: _Batch, new: int) -> bool:
-        """Whether an id that comes again may be pushed out by the new events that come with it: then their order decides."""
-        over = len(self.recent) + new - self.recent.capacity
-        return over > 0 and not set(self.recent.first_names(over)).isdisjoint(batch.names)
 
-    def _near_the_end(self, time: Floats) -> bool:
-        """Whether an event is so old that it may be pushed out by those that come with it: then their order decides."""
-        recent = self.recent
-        over = len(recent) + len(time) - recent.capacity
-        if over < 0 or not len(time):
-            return False
-        return bool((time <= recent.time[over]).any()) if over < len(recent) else True
-
-
-class _Batch(NamedTuple):
-    """Events that arrive together."""
-
-    time: Floats
-    mark: Marks | None
-    cell: Cells
-    names: Sequence[Name]
-
-    def repeats_itself(self) -> bool:
-        return len(set(self.names)) < len(self.names)
-
-    def unknown(self, known: set[Name]) -> _Batch:
-        """Those whose names are not among these."""
-        if known.isdisjoint(self.names):
-            return self
-        return self._only(np.array([name not in known for name in self.names]))
-
-    def all_in_time(self, newest: float, lateness: float, *, rising: bool) -> bool:
-        """Whether none is too late, whichever came before it: they rise, or lie near enough to each other."""
-        time = self.time
-        if not len(time) or time[0] < newest - lateness:
-            return not len(time)
-        return rising or bool(
-            (time[1:] >= time[:-1]).all() or time.min() >= max(newest, time.max()) - lateness
+def unpack(data: bytes, state: State, *, bundle: str) -> tuple[dict[str, Any], list[Alarm]]:
+    """Fill an empty state; gives back the alarm's memory and the alarms that were stored with it."""
+    arrays = _arrays(data)
+    head = json.loads(arrays["head"].tobytes())
+    if head["bundle"] != bundle:
+        raise StateError(
+            f"This state belongs to bundle {head['bundle']}, not to {bundle}. Start a new state."
         )
+    state.name, state.replicas = head["replica"], set(head["replicas"])
+    state.taken = Taken(*head["taken"])
+    state.newest = -math.inf if head["newest"] is None else float(head["newest"])
+    state.furthest, state.outrun = float(head["furthest"]), int(head["outrun"])
+    state.buckets.restore(arrays["bucket_keys"], arrays["bucket_rows"], head["newest_bucket"])
+    state.recent.claim(arrays["time"], head["ids"])
+    state.recent.put(arrays["time"], arrays["cell"], head["ids"])
+    labels = [
+        Label(float(time), int(cell), bool(correct), None if math.isnan(p) else float(p))
+        for time, cell, correct, p in arrays["labels"].tolist()
+    ]
+    state.labels.given = dict(zip(head["labelled"], labels, strict=True))
+    state.labels.counts = arrays["label_counts"].copy()
+    state.labels.unnamed = int(head["unnamed_labels"])
+    state.labels.asked = {id: float(p) for id, p in head["asked"]}
+    return head["watch"], [Alarm(*entry) for entry in head["alarms"]]
 
-    def in_time(self, newest: float, lateness: float) -> tuple[_Batch, float]:
-        """Those that are not too late when they arrive, and by how much the latest of the others is."""
-        if not len(self.time):
-            return self, 0.0
-        reach = np.maximum.accumulate(np.concatenate([[newest], self.time]))[:-1]
-        kept = self.time >= reach - lateness
-        if kept.all():
-            return self, 0.0
-        return self._only(kept), float((reach - self.time)[~kept].max())
 
-    def _only(self, which: NDArray[np.bool_]) -> _Batch:
-        names = [name for name, kept in zip(self.names, which.tolist(), strict=True) if kept]
-        mark = None if self.mark is None else self.mark[which]
-        return _Batch(self.time[which], mark, self.cell[which], names)
+def _arrays(data: bytes) -> dict[str, Any]:
+    if not data.startswith(MAGIC):
+        raise StateError(
+            f"These {len(data)} bytes are not a state of this version, which starts with {MAGIC!r}."
+        )
+    start = len(MAGIC) + 32
+    content = data[start:]
+    if hashlib.sha256(content).digest() != data[len(MAGIC) : start]:
+        raise StateError("This state is cut off or was changed. Use an earlier copy.")
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as found:
+            return {name: found[name] for name in found.files}
+    except (ValueError, OSError, zipfile.BadZipFile) as error:
+        raise StateError(f"This state cannot be read: {error}.") from error

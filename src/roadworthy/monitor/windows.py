@@ -1,7 +1,6 @@
 """Which part of a stream is read, and with what weight: the last events, older ones fading out, or all since the last change.
 
-Every window is a reading of the same last events. Several lengths stand side by side: a short one for alarms, a long one to
-compare with the forecast. Where events fade out by a half-life, they count for n_eff = (sum w)^2 / sum w^2 of them. The
+Every window is a reading of the same last events. With a half-life, events count for n_eff = (sum w)^2 / sum w^2 of them. The
 adaptive window starts at the last point at which the shift score changed.
 
 >>> cells = np.array([0, 1, 1, -1], dtype=np.int16)
@@ -18,12 +17,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from roadworthy.monitor.cell_scores import GROUPS, Ints
+from roadworthy.analysis.risk.scores_of_cells import expected_errors, shift_scores
 from roadworthy.monitor.events import Cells, Floats
+
+if TYPE_CHECKING:
+    from roadworthy.analysis.risk.calibration import Calibration
+
+Ints = NDArray[np.int64]
 
 LONGEST_FADING = 100_000
 """The longest half-life: twenty times as many events are held."""
@@ -31,6 +36,31 @@ FADED = 20.0
 """Half-lives after which an event is left out: it would weigh a millionth."""
 MOST_BUCKETS = 200
 """Places at which the adaptive window looks for a change."""
+GROUPS, _GROUP_ENDS = 4, (0.5, 0.8, 0.95)
+"""Groups of cells in which it looks, few so that a change shows soon, and the shares of clean rows below which they end."""
+
+
+@dataclass(frozen=True, eq=False)
+class CellScores:
+    """What each cell says: one entry a cell."""
+
+    shift: Floats
+    """The log likelihood ratio of shifted (kinds even) against clean rows of its bin."""
+    error: Floats
+    """The share of wrong answers among calibration rows of its bins, clean and shifted ones weighed nine to one."""
+    group: Ints
+    variance: float
+    """Of the shift score among clean rows."""
+
+    @classmethod
+    def of(cls, calibration: Calibration) -> CellScores:
+        """From the counts of a calibration."""
+        scores = shift_scores(calibration)
+        clean, ratio = scores.clean, scores.ratio
+        middle = np.cumsum(clean) - clean / 2
+        variance = float(clean @ ratio**2 - (clean @ ratio) ** 2)
+        group = np.searchsorted(_GROUP_ENDS, middle)[scores.bins]
+        return cls(scores.cells, expected_errors(calibration), group, variance)
 
 
 @dataclass(frozen=True)
@@ -48,11 +78,11 @@ class Windows:
             or len(set(self.lengths)) < len(self.lengths)
         ):
             raise ValueError(
-                f"windows are distinct numbers of events, at least 2 each, found {self.lengths}"
+                f"Windows are distinct numbers of events, at least 2 each, found {self.lengths}."
             )
         if self.half_life is not None and not 1 <= self.half_life <= LONGEST_FADING:
             raise ValueError(
-                f"a half-life is a number of events, from 1 to {LONGEST_FADING:,}, found {self.half_life:,g}"
+                f"A half-life is from 1 to {LONGEST_FADING:,} events, found {self.half_life:,g}."
             )
 
     @property
@@ -71,11 +101,9 @@ class Windows:
         )
 
     def checked(self, window: int | str) -> str:
-        """The name of a window, refused where there is none of that name."""
+        """The name of a window, refused if there is none of that name."""
         if str(window) not in self.names:
-            raise ValueError(
-                f"there is no window {window!r}; this bundle has {', '.join(self.names)}"
-            )
+            raise ValueError(f"Unknown window {window!r}. This bundle has {', '.join(self.names)}.")
         return str(window)
 
     def to_dict(self) -> dict[str, Any]:
@@ -105,7 +133,7 @@ class Reading:
     first: int
     """How many events before the end of the stream the window starts."""
     half_life: float | None = None
-    """Events after which one weighs half as much; None where all weigh alike."""
+    """Events after which one weighs half as much; None if all weigh the same."""
     filled: float = 1.0
     """How much of a full window it is, by weight: the less, the more what was believed beforehand says."""
 

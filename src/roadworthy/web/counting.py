@@ -17,7 +17,6 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from roadworthy.monitor import Alarm, Bundle, EventError, Events, Monitor, Question, Taken
-from roadworthy.monitor.events import mark
 from roadworthy.store import StoreError
 from roadworthy.web import views
 from roadworthy.web.clock import Clock
@@ -218,7 +217,7 @@ class Counting:
         held, asked = state.recent.known, state.labels.asked
         known = [label for label in post if label.time is not None or label.id in held]
         unknown = [label.id for label in post if label.time is None and label.id not in held]
-        sure = sum(label.probability is None and mark(label.id) not in asked for label in known)
+        sure = sum(label.probability is None and label.id not in asked for label in known)
         return Labelled(len(known), tuple(unknown), sure), known
 
     def _undo(self, seq: int, *, restore: bool) -> None:

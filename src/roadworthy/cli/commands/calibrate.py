@@ -240,7 +240,6 @@ def calibrate(
                 alarm_window=window,
                 false_alarms=false_alarms,
                 events_per_day=rate,
-                group_events=group_events,
                 expected_rate=prior or 0.0,
                 coverage=coverage,
                 made={
@@ -337,7 +336,7 @@ def _events_per_day(table: ScoreTable) -> tuple[float, str]:
     import numpy as np
 
     from roadworthy.monitor.before_release import EVENTS_PER_DAY
-    from roadworthy.monitor.pace import DAY, HOUR, lasting
+    from roadworthy.monitor.messages import DAY, HOUR, lasting
 
     timed = None if table.time is None else table.time[table.time == table.time]
     if timed is None or not len(timed):
@@ -451,7 +450,6 @@ def _content(made: Calibrated) -> dict[str, Any]:
             "burden": rule.burden if math.isfinite(rule.burden) else None,
             "false_alarms": rule.false_alarms,
             "events_per_day": rule.events_per_day,
-            "group_events": rule.group_events or None,
             "in_words": alarm_in_words(bundle),
         },
         "coverage_on_kinds_left_out": None

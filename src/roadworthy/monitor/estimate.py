@@ -1,0 +1,241 @@
+"""What a monitor says about one window: estimates with intervals, and what must be known to read them.
+
+>>> "labelling" in BLIND[0]
+True
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from roadworthy.monitor import messages
+from roadworthy.monitor.alarm import odds_to_probability
+from roadworthy.monitor.labels import Audited
+from roadworthy.monitor.windows import Reading, read
+
+if TYPE_CHECKING:
+    from roadworthy.analysis.risk.estimator import Estimates
+    from roadworthy.monitor.bundle import Bundle
+    from roadworthy.monitor.monitor import Monitor
+    from roadworthy.monitor.state import State
+
+BLIND = (
+    "changed prevalence of classes and changed labelling",
+    "wrong answers that none of the supervisors' scores reflect",
+)
+"""What no estimate without labels can see."""
+MINUTE = 60.0
+LONG_AGO = 1e8
+"""Seconds below which a time counts from the beginning of something, not from 1970."""
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How often intervals held the truth on kinds of shift that were left out of the calibration.
+
+    >>> str(Coverage(0.95, 0.98, 96, rate=0.74))
+    'accuracy held in 98% of 96 windows, the share shifted in 74% (kinds left out in turn), nominal 95%'
+    """
+
+    nominal: float
+    observed: float
+    """Of intervals of the accuracy."""
+    windows: int
+    on: str = "kinds left out in turn"
+    rate: float | None = None
+    """The same of intervals of the share that is shifted; None if it was not counted."""
+
+    def __str__(self) -> str:
+        rate = "" if self.rate is None else f", the share shifted in {self.rate:.0%}"
+        held = f"accuracy held in {self.observed:.0%} of {self.windows:,} windows"
+        return f"{held}{rate} ({self.on}), nominal {self.nominal:.0%}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """The risk that was expected before release, at an expected rate of shift."""
+
+    rate: float
+    risk: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class RiskState:
+    """The figures of one window, and everything one must know to read them."""
+
+    window: str
+    start: float | None
+    """Times of the first and the last event that was read; None if there is none."""
+    end: float | None
+    n: int
+    """Events with a score."""
+    wanted: int | None
+    """Events of a full window; before, the prior of the rate counts as well."""
+    unscored: int
+    effective_n: float
+    autocorrelation_time: float
+    rate: float
+    rate_low: float
+    rate_high: float
+    accuracy: float
+    accuracy_low: float
+    accuracy_high: float
+    risk: float
+    risk_low: float
+    risk_high: float
+    exceedance: float | None
+    """P(risk > tolerable), by the same estimate as the interval of the risk; None if no limit is set."""
+    log_odds: float | None
+    """Of the same."""
+    strangeness: float
+    cannot_tell: str | None
+    """Why there is no estimate; None if there is one."""
+    tolerable: float | None
+    unit: str
+    confidence: float
+    alarm: bool
+    audited: Audited | None
+    forecast: Forecast | None
+    coverage: Coverage | None
+    calibrated_on: str
+    blind_to: tuple[str, ...]
+    notes: tuple[str, ...]
+    alarm_log_odds: float | None = None
+    """What the alarm watches, of its own window: the log-odds that the risk is above the tolerable, with the burden of proof
+    of an alarm that is not on. At a look, every `stride` events, it is raised from the rule's `on` on, and cleared below `off`."""
+    half_life: float | None = None
+    """Events after which one counts for half, if older ones fade; None in other windows."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self)
+
+
+_FIGURES = (
+    "rate",
+    "rate_low",
+    "rate_high",
+    "accuracy",
+    "accuracy_low",
+    "accuracy_high",
+    "risk",
+    "risk_low",
+    "risk_high",
+    "strangeness",
+)
+
+
+class Span(NamedTuple):
+    """A reading, its first and last second, and what labels say about it."""
+
+    reading: Reading
+    start: float | None
+    end: float | None
+    audited: Audited | None = None
+
+    @classmethod
+    def of_bucket(cls, start: float, end: float, counts: ArrayLike) -> Span:
+        """What was counted in a span of time, the last column without a score."""
+        table = np.asarray(counts)
+        n, unscored = int(table[:-1].sum()), int(table[-1])
+        reading = Reading("time", table[:-1].astype(np.float64), n, unscored, None, n + unscored)
+        return cls(reading, start, end)
+
+
+def states_of(
+    bundle: Bundle, spans: Sequence[Span], *, state: State, time: float, alarm: bool
+) -> list[RiskState]:
+    """What is said about every reading, of a stream of which `time` events say as much as one."""
+    if not spans:
+        return []
+    counts = np.stack([one.reading.counts for one in spans])
+    filled = [one.reading.filled for one in spans]
+    estimates = bundle.estimator.estimate(
+        counts, shrink=1.0 / time, filled=filled, confidence=bundle.confidence
+    )
+    general = messages.stream_notes(bundle, state, time, _events_per_day(state))
+    found = []
+    for i, (reading, start, end, audited) in enumerate(spans):
+        few = messages.too_few_scored(bundle.calibration, reading.n, reading.first)
+        cannot_tell = few or estimates.cannot_tell[i]
+        notes = [*messages.window_notes(bundle, reading, audited), *general]
+        if audited is not None and cannot_tell is None:
+            by_scores = estimates.accuracy[i], estimates.accuracy_low[i], estimates.accuracy_high[i]
+            said = messages.contradiction(audited, by_scores)
+            notes = [*([said] if said else []), *notes]
+        found.append(
+            RiskState(
+                window=reading.window,
+                start=start,
+                end=end,
+                n=reading.n,
+                wanted=reading.wanted,
+                unscored=reading.unscored,
+                effective_n=reading.effective / time,
+                autocorrelation_time=time,
+                **_figures(estimates, i),
+                cannot_tell=cannot_tell,
+                tolerable=bundle.tolerable,
+                unit=bundle.unit,
+                confidence=bundle.confidence,
+                alarm=alarm,
+                audited=audited,
+                forecast=bundle.forecast,
+                coverage=bundle.coverage,
+                calibrated_on=bundle.calibrated_on,
+                blind_to=bundle.blind_to,
+                notes=tuple(notes),
+                half_life=reading.half_life,
+            )
+        )
+    return found
+
+
+def tree_parameters(monitor: Monitor, window: int | str | None = None) -> dict[str, float]:
+    """The tree's parameters with which it costs what `Monitor.risk` says of a window; by default the one the alarm watches."""
+    bundle, shrink = monitor.bundle, 1.0 / monitor.autocorrelation_time
+    chosen = bundle.watched if window is None else bundle.windows.checked(window)
+    cells, groups = monitor.state.recent.cell, monitor.scores.group
+    found = read(cells, bundle.windows, chosen, groups, shrink=shrink)
+    return bundle.estimator.parameters(found.counts, shrink=shrink, filled=found.filled)
+
+
+def _figures(estimates: Estimates, i: int) -> dict[str, Any]:
+    """The numbers of one window as plain values."""
+    found: dict[str, Any] = {name: float(getattr(estimates, name)[i]) for name in _FIGURES}
+    log_odds = float(estimates.log_odds[i])
+    known = math.isfinite(log_odds)
+    found["log_odds"] = log_odds if known else None
+    found["exceedance"] = odds_to_probability(log_odds) if known else None
+    return found
+
+
+def _events_per_day(state: State) -> float | None:
+    """How fast events come; None if an hour and a thousand events are not there yet, or if events had no times of their own.
+
+    The first minute is left out with its events: if these come in posts, there is one post more than there are pauses.
+    """
+    times = state.recent.time
+    if len(times) < messages.ENOUGH or (times[0] < LONG_AGO and (np.diff(times) == 1.0).all()):
+        return None
+    begun, last = float(times[0]) + MINUTE, float(times[-1])
+    events = len(times) - int(np.searchsorted(times, begun))
+    if last - times[0] < messages.HOUR and not state.whole:
+        # A fast stream, of whose last hours the buckets tell more than is held.
+        spans = [span for span in state.buckets.spans() if span[0][0] >= last - messages.DAY]
+        begun = spans[0][0][1]
+        events = int(sum(counts.sum() for _, counts in spans[1:]))
+    enough = last - begun >= messages.HOUR - MINUTE
+    return events / (last - begun) * messages.DAY if enough else None
