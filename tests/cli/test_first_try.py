@@ -40,7 +40,7 @@ def test_a_case_that_ends_the_program_failed(tiny, cli):
 
 
 def test_code_that_ends_the_program_anywhere_else_is_an_error_too(cli, monkeypatch):
-    def build():
+    def build(only):
         def command(*arguments, **options):
             raise SystemExit(0)
 
@@ -52,7 +52,7 @@ def test_code_that_ends_the_program_anywhere_else_is_an_error_too(cli, monkeypat
 
 
 def test_a_reader_who_left_is_no_error(monkeypatch, cli):
-    def build():
+    def build(only):
         def command(*arguments, **options):
             try:
                 raise BrokenPipeError(32, "Broken pipe")

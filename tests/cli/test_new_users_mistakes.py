@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -79,12 +78,6 @@ def test_times_of_day_are_refused_with_the_form_that_is_read(cli, made, tmp_path
     )
 
 
-def test_columns_of_a_table_of_truth_are_not_chosen_by_options_of_the_stream(cli, made, today):
-    said = refused(cli("replay", made, today, "--truth", today))
-    assert said.startswith("--truth: today.csv has no column 'correct'") and "--correct" not in said
-    assert said.endswith("it has: id, energy; add it, or call the one that is it 'correct'")
-
-
 @pytest.mark.parametrize(
     ("lines", "says"),
     [
@@ -136,83 +129,11 @@ def test_a_table_is_no_simulation_file(cli, today):
     )
 
 
-@pytest.mark.parametrize(
-    ("events", "advice"),
-    [(30, "choose a shorter one with --window"), (5, "the shortest is 10: wait for more")],
-)
-def test_a_stream_shorter_than_a_window_is_told_what_can_be_done(cli, made, today, events, advice):
-    written(today, today.read_text().splitlines()[: 1 + events])
-    assert (
-        refused(cli("replay", made, today))
-        == f"today.csv has {events} events, and a window is 100 of them; {advice}"
-    )
-
-
-@pytest.mark.parametrize(
-    ("command", "says"),
-    [
-        (
-            ("replay", "b.json", "s.csv", "--windw", "50"),
-            "No such option: --windw (did you mean '--window'?)",
-        ),
-        (
-            ("replay", "b.json", "s.csv", "--tolerable", "1"),
-            "No such option: --tolerable; `roadworthy calibrate` has it",
-        ),
-        (
-            ("calibrate", "s.csv", "--truth", "t.csv"),
-            "No such option: --truth; `roadworthy replay` has it",
-        ),
-        (
-            ("calibrate", "s.csv", "--costs", "wrong=3"),
-            "No such option: --costs (did you mean '--cost'?)",
-        ),
-        (("monitor", "b.json", "--prot", "80"), "No such option: --prot (did you mean '--port'?)"),
-        (("simulate", "s.yaml", "--nothing-like-it"), "No such option: --nothing-like-it\n"),
-        (("replay", "b.json", "s.csv", "--window", "3"), "greater than or equal to 10; found '3'"),
-        (
-            ("calibrate", "s.csv", "--tolerable", "ten"),
-            "valid number, unable to parse string as a number; found 'ten'",
-        ),
-    ],
-)
-def test_options_that_are_none_and_values_that_are_not_taken(cli, command, says):
-    said = refused(cli(*command))
-    assert says in said and "--help` shows what it takes" in said
-
-
-def test_a_folder_is_no_bundle_and_no_address_is_told_without_what_to_do(
-    cli, tmp_path, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    assert refused(cli("monitor", ".", "--port", "0")).startswith(
-        ". is a folder, and a bundle is a file"
-    )
-    assert not list(tmp_path.iterdir()), "nothing is left behind"
-    said = refused(cli("monitor", "label-queue", "http://127.0.0.1:1"))
-    assert (
-        said.startswith("there is no monitor at http://127.0.0.1:1 (")
-        and "`roadworthy monitor BUNDLE` starts one" in said
-    )
-
-
 @pytest.mark.parametrize("command", ["monitor", "replay"])
 def test_files_of_other_kinds_are_no_bundles(cli, today, tmp_path, command):
     file = written(tmp_path / "s.yaml", [f"stream: {{scores: t.csv, {SHIFT}}}"])
     said = refused(cli(command, file, *([today] if command == "replay" else ["--port", "0"])))
     assert said == f"{file} is no bundle; `roadworthy calibrate` and `assess` write one"
-
-
-def test_calibrate_takes_neither_a_folder_nor_a_bundle_for_a_table(
-    cli, made, tmp_path, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    assert refused(cli("calibrate", ".")) == ". is a folder; name a CSV or Parquet file"
-    said = refused(cli("calibrate", made))
-    assert (
-        said.startswith(f"{made}: a table of scores was expected")
-        and f"`roadworthy replay {made} STREAM`" in said
-    )
 
 
 @pytest.mark.parametrize(
@@ -241,38 +162,3 @@ def test_a_bundle_of_another_version_is_refused_with_the_way_to_one_that_is_read
     old = written(tmp_path / "old.bundle.json", [f'{{"format": "roadworthy bundle {number}"}}'])
     said = refused(cli("replay", old, today))
     assert f"found 'roadworthy bundle {number}'; {remedy}" in said
-
-
-def test_an_id_of_another_name_is_pointed_at_and_is_no_score(cli, tmp_path):
-    header, *rows = rows_of()
-    lines = [header.replace("id", "txn"), *(row.replace(",e", ",9") for row in rows)]
-    table = written(tmp_path / "scores.csv", lines)
-    found = json.loads(cli("calibrate", table, "--id", "txn", "--json").out)
-    assert found["names"] == ["energy"] and "another whole number" not in " ".join(found["notes"])
-
-
-def test_one_column_does_not_stand_for_two_scores(cli, tmp_path):
-    rng = np.random.default_rng(0)
-    kinds = ["clean"] * 300 + ["fog"] * 100
-    rows = [f"{kind},1,{rng.normal():.3f},{rng.normal():.3f}" for kind in kinds]
-    table = written(tmp_path / "scores.csv", ["kind,correct,anomaly,doubt", *rows])
-    assert cli("calibrate", table, "--json").code == 0
-    stream = written(
-        tmp_path / "today.csv", ["anomaly", *(f"{rng.normal():.3f}" for _ in range(200))]
-    )
-    bundle = tmp_path / "scores.bundle.json"
-    assert refused(cli("replay", bundle, stream, "--score", "doubt=anomaly")) == (
-        "today.csv: the column 'anomaly' cannot stand for 2 scores, anomaly and doubt: what it says would count more than once "
-        "(name a column for each with --score NAME=COLUMN; where a score is not there, calibrate without it)"
-    )
-    assert "cannot stand for 2 scores" in refused(
-        cli("replay", bundle, table, "--score", "doubt=kn", "--score", "anomaly= kn ")
-    )
-    assert (
-        cli("replay", bundle, table, "--score", "doubt=anomaly", "--score", "anomaly=doubt").code
-        != 2
-    )
-    twice = refused(
-        cli("replay", bundle, table, "--score", "doubt=anomaly", "--score", "doubt=doubt")
-    )
-    assert twice == "--score doubt is given twice, as anomaly and as doubt; give each score once"

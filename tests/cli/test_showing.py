@@ -56,7 +56,7 @@ def test_calibrate_writes_its_stages_to_a_log_and_nothing_beside_json(cli, tmp_p
     assert said.code == 0, said.err
     stages = [
         "learning how shift looks",
-        "leaving out one kind after the other",
+        "leaving out one kind at a time",
         "setting the alarm",
     ]
     assert all(stage in line for stage, line in zip(stages, said.err.splitlines(), strict=True))

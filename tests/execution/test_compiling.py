@@ -16,14 +16,14 @@ from rich.console import Console
 from sorter import SMALL, bundle_of, drawn, laid_out, run
 
 from roadworthy.cli.commands.assess import _print
-from roadworthy.cli.replaying import replay
 from roadworthy.data.score_tables import open_scores
 from roadworthy.data.values import CLASS_SCORES, Kind
 from roadworthy.execution.assess import Run
 from roadworthy.execution.monitored_rows import MOST, _columns
 from roadworthy.monitor import Bundle, EventError, Events, Monitor, Windows
-from roadworthy.monitor.before_release import LabelledRows
 from roadworthy.monitor.beforehand import Beforehand
+from roadworthy.monitor.compile import LabelledRows
+from roadworthy.monitor.replay import replay
 from roadworthy.registry import register, remove
 from roadworthy.report.html import html
 from roadworthy.report.run_view import RunView
@@ -163,8 +163,9 @@ def test_a_replay_of_the_nominal_test_scores_holds_their_accuracy(
     )
     whole = replay(bundle, open_scores(stream, columns=list(columns)), window=600)
     accuracy = float((~cases["failure"][nominal]).mean())
-    assert whole.estimates.accuracy_low[0] <= accuracy <= whole.estimates.accuracy_high[0]
-    assert abs(whole.estimates.accuracy[0] - accuracy) < 0.04
+    state = whole.windows[0].state
+    assert state.accuracy_low <= accuracy <= state.accuracy_high
+    assert abs(state.accuracy - accuracy) < 0.04
 
 
 def test_an_event_of_another_subject_is_refused(clothes: Run) -> None:

@@ -14,12 +14,11 @@ from sorter import SMALL, bundle_of, laid_out, run
 from roadworthy.analysis.risk.amounts import amount
 from roadworthy.analysis.risk.tolerating import NOBODY_SAID, nobody_said
 from roadworthy.cli.commands.assess import _print
-from roadworthy.cli.commands.replay import head
-from roadworthy.cli.replaying import Replayed, replay
-from roadworthy.cli.resting_on import cautions
+from roadworthy.cli.commands.replay import _head
 from roadworthy.data.score_tables import open_scores
 from roadworthy.execution.assess import Run
 from roadworthy.monitor.bundle import Bundle
+from roadworthy.monitor.replay import Replay, replay
 from roadworthy.report.html import html
 from roadworthy.report.run_view import RunView
 from roadworthy.store import RunFolder
@@ -39,7 +38,7 @@ def warned(user: Path, tolerable: str, probability: str = "0.9") -> Run:
     return run(user, SMALL, likely, ("execution:", COSTS.replace("TOLERABLE", tolerable)))
 
 
-def replayed(done: Run, user: Path) -> Replayed:
+def replayed(done: Run, user: Path) -> Replay:
     """The scores of a run's own cases as a stream."""
     bundle, cases = bundle_of(done), RunFolder.open(done.folder).cases()
     columns = {n: cases[f"score.{n}"] for n in bundle.calibration.names}
@@ -106,7 +105,7 @@ def test_the_bundle_has_the_name_and_version_of_its_subject_beside_the_fingerpri
         user, SMALL, (versioned[0], "python: subject.py:predict, name: eye}"), runs=user / "named"
     )
     assert bundle_of(named).title == "eye"
-    first = head(bundle, Path("bundle.json"), Path("today.parquet"), replayed(done, user), 3)[0]
+    first = _head(Path("bundle.json"), Path("today.parquet"), replayed(done, user), 3)[0]
     assert first.startswith("sorter 1.0: today.parquet: 480 events")
 
 
@@ -150,7 +149,7 @@ def test_what_was_chosen_for_the_user_stands_on_the_terminal(user: Path) -> None
 
 def unsaid(bundle: Bundle) -> list[str]:
     """What a bundle has noted of a limit that nobody chose."""
-    return [note for note in cautions(bundle) if note.startswith(NOBODY_SAID)]
+    return [note for note in bundle.made["notes"] if note.startswith(NOBODY_SAID)]
 
 
 def test_a_limit_that_nobody_chose_stands_in_the_bundle_as_one_that_calibrate_chose(
@@ -164,8 +163,8 @@ def test_a_limit_that_nobody_chose_stands_in_the_bundle_as_one_that_calibrate_ch
     assert [n for n in done.record["monitor"]["notes"] if "nobody said" in n] == [
         f"{said}; set yours with risk: {{…, tolerable: …}}"
     ]
-    assert f"note: {said}" in head(
-        bundle, Path("bundle.json"), Path("today.parquet"), replayed(done, user), 3
+    assert f"note: {said}" in _head(
+        Path("bundle.json"), Path("today.parquet"), replayed(done, user), 3
     )
 
 

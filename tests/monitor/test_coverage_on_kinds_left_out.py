@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from roadworthy.monitor.before_release import LabelledRows, left_out
 from roadworthy.monitor.bundle import Bundle
+from roadworthy.monitor.compile import LabelledRows, left_out
 from roadworthy.monitor.risk_state import Coverage
 from roadworthy.report.monitor_parts import CompiledMonitor
 

@@ -1,4 +1,4 @@
-"""Numbers of things, shares, moments and lines of bars, as a terminal shows them."""
+"""Counts, shares, times and lines of bars, as a terminal shows them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def many(n: int, noun: str) -> str:
 
 
 def percent(share: float) -> str:
-    """A share without decimals, but never all or nothing where it is not.
+    """A share without decimals, unless it would then read as all or nothing.
 
     >>> percent(0.984), percent(1.0), percent(199 / 200), percent(9999 / 10000), percent(1 / 300), percent(0.0)
     ('98%', '100%', '99.5%', '99.99%', '0.3%', '0%')
@@ -45,7 +45,7 @@ def percent(share: float) -> str:
 
 
 def cost_of(unit: str) -> str:
-    """What stands above a column of costs: what events are expected to cost, and not what those of a window happened to.
+    """The title of a column of costs.
 
     >>> cost_of("EUR per patient"), cost_of("cost per case")
     ('Expected cost (EUR per patient)', 'Expected cost per case')
@@ -54,7 +54,7 @@ def cost_of(unit: str) -> str:
 
 
 def is_date(seconds: float) -> bool:
-    """Whether a time counts from 1970, and so is one of the calendar."""
+    """Whether a time counts from 1970."""
     return LONG_AGO <= seconds < LAST
 
 
@@ -74,7 +74,7 @@ def moment(seconds: float, *, zone: bool = True) -> str:
 
 
 def line(values: np.ndarray, told: np.ndarray, width: int = WIDTH) -> str:
-    """Values from 0 to 1 as a line of bars; ? where nobody can tell.
+    """Values from 0 to 1 as a line of bars; ? for those that are not `told`.
 
     >>> import numpy as np
     >>> line(np.array([1.0, 0.9, 0.5, 0.0]), np.array([True, True, True, False]))

@@ -1,7 +1,7 @@
-"""What a person sees: consoles, and the progress of long work on standard error.
+"""What a person sees: lines, tables and JSON, and the progress of long work on standard error.
 
-On a terminal a bar names the stage and the time left; elsewhere (a log) plain lines are written when the stage changes, and every
-half a minute between, without control characters.
+On a terminal a bar names the stage and the time left; in a log plain lines are written when the
+stage changes, and every half a minute between, without control characters.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import re
 import sys
 import time
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from types import TracebackType
@@ -79,6 +80,35 @@ def log_width(columns: str | None) -> int:
 def print_json(content: Any) -> None:
     """JSON on standard output."""
     print(json.dumps(content, indent=1, default=str))
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Plain lines, which a terminal wraps by itself."""
+    from rich.text import Text
+
+    out = console()
+    for line in lines:
+        out.print(Text(line), soft_wrap=True)
+
+
+def print_table(
+    headers: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    left: Collection[str] = (),
+    title: str | None = None,
+) -> None:
+    """A table; columns are aligned to the right, but for those on the left."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    for header in headers:
+        table.add_column(header, justify="left" if header in left else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    console().print(table)
 
 
 def flush() -> None:

@@ -26,10 +26,10 @@ from roadworthy.execution.observing import Seen
 from roadworthy.execution.plan import Plan
 from roadworthy.execution.risks import Risk
 from roadworthy.execution.supervising import AtWork
-from roadworthy.monitor.before_release import EVENTS_PER_DAY, LabelledRows, left_out, tolerated
 from roadworthy.monitor.beforehand import JEFFREYS, Beforehand
 from roadworthy.monitor.bundle import Bundle, BundleError
 from roadworthy.monitor.calibration_warnings import expected_above, one_kind, warnings_of
+from roadworthy.monitor.compile import EVENTS_PER_DAY, LabelledRows, left_out, tolerated
 from roadworthy.monitor.risk_state import Forecast
 from roadworthy.monitor.windows import Windows
 from roadworthy.spec.risk import CountedSpec, MonitorSpec

@@ -44,7 +44,7 @@ from roadworthy.data.score_tables import ScoreTable, checked_kinds, open_scores,
 from roadworthy.execution.shared_rows import shared_rows
 from roadworthy.execution.simulated_confidence import cbpe_of, check_confidence
 from roadworthy.monitor import Bundle, Windows
-from roadworthy.monitor.before_release import tolerated
+from roadworthy.monitor.compile import tolerated
 from roadworthy.spec.simulation import DetectorSpec, Simulation
 
 Place = tuple[str | int, ...]

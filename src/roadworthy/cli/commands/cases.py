@@ -65,35 +65,30 @@ def list_cases(
             {"conditions": rows, "inner_ports": inside, "total": sum(r["cases"] for r in rows)}
         )
         return
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=box.SIMPLE_HEAD)
-    for name in ("Condition", "Made by", "First case"):
-        table.add_column(name, overflow="fold")
-    table.add_column("Cases", justify="right")
-    for c, row in zip(plan.conditions, rows, strict=True):
-        first = c.case_id(str(plan.data[c.role].ids[0]))
-        table.add_row(
-            Text(row["condition"]), Text(row["made_by"]), Text(first), f"{row['cases']:,}"
-        )
-    out = showing.console()
-    out.print(table)
-    for name, port in inside.items():
-        out.print(Text(f"{name} acts inside the subject, at {port}: its cases cannot be exported"))
+    showing.print_table(
+        ("Condition", "Made by", "First case", "Cases"),
+        [
+            (row["condition"], row["made_by"], c.case_id(str(plan.data[c.role].ids[0])), f"{n:,}")
+            for c, row in zip(plan.conditions, rows, strict=True)
+            for n in (row["cases"],)
+        ],
+        left=("Condition", "Made by", "First case"),
+    )
+    showing.print_lines(
+        f"{name} acts inside the subject, at {port}: its cases cannot be exported"
+        for name, port in inside.items()
+    )
 
 
 def _row(condition: Any, cases: int) -> dict[str, Any]:
-    transform = condition.transform
-    clean = "clean" if condition.role == "test" else condition.role
-    made = "the data as they are" if transform is None else transform.name
-    if transform is not None:
-        made += "".join(f" {k}={v}" for k, v in transform.parameters.items())
+    made, name = "the data as they are", condition.name
+    if condition.transform is not None:
+        parameters = condition.transform.parameters.items()
+        made = " ".join([condition.transform.name, *(f"{k}={v}" for k, v in parameters)])
+    if condition.role == "calibration" and name:
+        name = f"{condition.role}: {name}"
     return {
-        "condition": f"{condition.role}: {condition.name}"
-        if condition.role == "calibration" and condition.name
-        else condition.name or clean,
+        "condition": name or ("clean" if condition.role == "test" else condition.role),
         "circumstance": condition.circumstance,
         "level": condition.level,
         "made_by": made,

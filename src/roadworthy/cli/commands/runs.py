@@ -23,23 +23,24 @@ def runs(
     from roadworthy.store import RunIndex, StoreError
 
     if not folder.is_dir():
-        raise StoreError(
-            f"there is no folder {folder}; name the one that `roadworthy assess` kept its runs in"
-        )
+        raise StoreError(f"there is no folder {folder}; name the one that holds the runs")
     found = RunIndex(folder).runs()
     if json:
         rows = [{**row, "folder": str(folder / row["folder"])} for row in found]
         showing.print_json([{k: v for k, v in row.items() if k != "headline"} for row in rows])
         return
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=box.SIMPLE_HEAD, title=Text(f"Runs in {folder}"), title_justify="left")
-    for name in ("Run", "Created", "Verdict", "Version"):
-        table.add_column(name, overflow="fold")
-    table.add_column("Cases", justify="right")
-    for row in found:
-        cells = [Text(str(row[k])) for k in ("folder", "created", "verdict", "version")]
-        table.add_row(*cells, f"{row['cases']:,}")
-    showing.console().print(table if found else f"no runs in {folder}")
+    if not found:
+        print(f"no runs in {folder}")
+        return
+    showing.print_table(
+        ("Run", "Created", "Verdict", "Version", "Cases"),
+        [
+            (
+                *(str(row[k]) for k in ("folder", "created", "verdict", "version")),
+                f"{row['cases']:,}",
+            )
+            for row in found
+        ],
+        left=("Run", "Created", "Verdict", "Version"),
+        title=f"Runs in {folder}",
+    )
