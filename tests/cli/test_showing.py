@@ -40,10 +40,6 @@ def test_few_uneven_steps_are_counted_by_name_without_a_time_left() -> None:
     assert "running the subject: 500 of 20,000 cases, about" in text
 
 
-def test_the_time_spent_on_a_stage_without_end_does_not_read_as_time_left() -> None:
-    assert showing.standing("loading subject and data", 0, None, 3, None) == "0:00:03"
-
-
 @pytest.mark.usefixtures("quick_alarms")
 def test_calibrate_writes_its_stages_to_a_log_and_nothing_beside_json(cli, tmp_path) -> None:
     rows = [

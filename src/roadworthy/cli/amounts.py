@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
 
+    from roadworthy.monitor.bundle import Bundle
+
 WIDTH = 60
 """Columns of a line."""
 BARS = "▁▂▃▄▅▆▇█"
@@ -86,4 +88,16 @@ def line(values: np.ndarray, told: np.ndarray, width: int = WIDTH) -> str:
     return "".join(
         BARS[min(int(float(values[p].mean()) * len(BARS)), len(BARS) - 1)] if told[p].all() else "?"
         for p in parts
+    )
+
+
+def coverage_of(bundle: Bundle) -> str:
+    """How often the intervals of a bundle held the truth of kinds that were left out."""
+    found = bundle.coverage
+    if found is None:
+        return f"Coverage of {bundle.confidence:.0%} intervals on unseen kinds of shift: unknown."
+    rate = "" if found.rate is None else f", of the share shifted {percent(found.rate)}"
+    return (
+        f"Coverage of {found.nominal:.0%} intervals on kinds left out in turn "
+        f"({many(found.windows, 'window')}): of the accuracy {percent(found.observed)}{rate}."
     )

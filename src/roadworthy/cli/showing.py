@@ -13,22 +13,19 @@ import sys
 import time
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
-from datetime import timedelta
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.progress import Progress, Task, TaskID
+    from rich.progress import Progress, TaskID
 
 LOG_WIDTH = 140
 """Columns where the output is no terminal, so that tables in a log are not squeezed into 80."""
 PATIENCE = 30.0
 """Seconds after which a log hears of a stage again."""
-AT_ONCE = 0.2
-"""Seconds within which a first report of a stage is what the cache held: it says nothing about speed."""
 FEW = 100
-"""Steps below which no time left is told: they are uneven, such as conditions, and the first may take as long as the rest."""
+"""Steps below which no time left is given: they are uneven."""
 COUNTED = {
     "running the subject": "cases",
     "writing cases": "cases",
@@ -147,49 +144,12 @@ def counted(name: str, total: int, done: int | None = None) -> str:
     >>> counted("supervising", 13, 3), counted("running the subject", 20000), counted("fetching", 7)
     ('3 of 13 conditions', '20,000 cases', '7')
     """
-    unit = COUNTED.get(name, "")
-    return (f"{total:,}" if done is None else f"{done:,} of {total:,}") + (
-        f" {unit}" if unit else ""
-    )
-
-
-def standing(
-    name: str, done: float, total: float | None, spent: float | None, left: float | None
-) -> str:
-    """How far a stage is, with the time spent, and the time left where the steps are many enough to say.
-
-    >>> standing("supervising", 3, 13, 64, 200)
-    '3 of 13 conditions, 0:01:04'
-    >>> standing("running the subject", 8500, 20000, 30, 41)
-    '8,500 of 20,000 cases, 0:00:30, about 0:00:41 left'
-    >>> standing("loading subject and data", 0, None, 3, None)
-    '0:00:03'
-    """
-    parts = [counted(name, int(total), int(done))] if total else []
-    parts.append(str(timedelta(seconds=int(spent or 0))))
-    if left is not None and total and total >= FEW:
-        parts.append(f"about {timedelta(seconds=int(left))} left")
-    return ", ".join(parts)
-
-
-def _standing() -> Any:
-    """The column of a bar that says how far it is; rich is loaded only where there is a terminal."""
-    from rich.progress import ProgressColumn
-    from rich.text import Text
-
-    class Standing(ProgressColumn):
-        def render(self, task: Task) -> Text:
-            return Text(
-                standing(
-                    task.description, task.completed, task.total, task.elapsed, task.time_remaining
-                )
-            )
-
-    return Standing()
+    number = f"{total:,}" if done is None else f"{done:,} of {total:,}"
+    return f"{number} {COUNTED.get(name, '')}".rstrip()
 
 
 class Bar(Shown):
-    """A bar on a terminal: stage, how far, time spent and, where it can be told, time left."""
+    """A bar on a terminal: stage, how far, time spent and time left."""
 
     def __init__(self) -> None:
         from rich import progress
@@ -198,13 +158,13 @@ class Bar(Shown):
             progress.SpinnerColumn(),
             progress.TextColumn("{task.description}"),
             progress.BarColumn(),
-            _standing(),
+            progress.TextColumn("{task.percentage:.0f}%"),
+            progress.TimeElapsedColumn(),
+            progress.TimeRemainingColumn(),
             console=console(stderr=True),
             transient=True,
         )
         self._task: TaskID | None = None
-        self._began = 0.0
-        self._told = False
 
     def __enter__(self) -> Bar:
         self._bar.start()
@@ -218,16 +178,10 @@ class Bar(Shown):
         if self._task is not None:
             self._bar.remove_task(self._task)
         self._task = self._bar.add_task(name, total=total or None)
-        self._began, self._told = time.monotonic(), False
 
     def advance(self, n: int) -> None:
         """The bar grows."""
-        if self._task is None:
-            return
-        first, self._told = not self._told, True
-        if first and time.monotonic() - self._began < AT_ONCE:
-            self._bar.reset(self._task, completed=n)
-        else:
+        if self._task is not None:
             self._bar.advance(self._task, n)
 
     def note(self, text: str) -> None:
@@ -242,25 +196,22 @@ class Lines(Shown):
         self._stream = stream or sys.stderr
         self._patience = patience
         self._start = self._began = self._last = time.monotonic()
-        self._name, self._total, self._done, self._at_once = "", 0, 0, 0
+        self._name, self._total, self._done = "", 0, 0
 
     def stage(self, name: str, total: int) -> None:
         """One line a stage."""
-        self._name, self._total, self._done, self._at_once = name, total, 0, 0
+        self._name, self._total, self._done = name, total, 0
         self._began = time.monotonic()
         self._say(name + (f" ({counted(name, total)})" if total else ""))
 
     def advance(self, n: int) -> None:
         """A line now and then."""
         now = time.monotonic()
-        if self._done == 0 and now - self._began < AT_ONCE:
-            self._at_once = n
         self._done += n
-        made = self._done - self._at_once
-        if now - self._last >= self._patience and made > 0:
-            left = (now - self._began) / made * max(self._total - self._done, 0)
-            told = f", about {left:.0f} s left" if self._total >= FEW else ""
-            self._say(f"{self._name}: {counted(self._name, self._total, self._done)}{told}")
+        if now - self._last >= self._patience:
+            left = (now - self._began) / self._done * max(self._total - self._done, 0)
+            about = f", about {left:.0f} s left" if self._total >= FEW else ""
+            self._say(f"{self._name}: {counted(self._name, self._total, self._done)}{about}")
 
     def note(self, text: str) -> None:
         """A line of its own."""

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from roadworthy.cli import showing
-from roadworthy.cli.amounts import many, percent
+from roadworthy.cli.amounts import coverage_of, many, percent
 
 if TYPE_CHECKING:
     from roadworthy.data.score_tables import ScoreTable
@@ -32,88 +33,41 @@ def add_to(app: typer.Typer) -> None:
 
 
 def calibrate(
-    scores: Annotated[
-        Path, typer.Argument(help="CSV, CSV.gz or Parquet: kind of shift, correct, and scores.")
-    ],
-    out: Annotated[
-        Path | None, typer.Option(help="The bundle to write (SCORES.bundle.json).")
-    ] = None,
-    cost: Annotated[
-        list[str] | None,
-        typer.Option(help="What an outcome costs: right=635, wrong=6735 (repeat it)."),
-    ] = None,
-    unit: Annotated[str | None, typer.Option(help='Unit of costs: "EUR per patient".')] = None,
-    tree: Annotated[
-        Path | None, typer.Option(help="A YAML file with an event tree, instead of --cost.")
-    ] = None,
-    detector: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN", help="The score whose alarms call a person, if a cost depends on one."
-        ),
-    ] = None,
-    threshold: Annotated[
-        float | None, typer.Option(help="The score above which the detector raises an alarm.")
-    ] = None,
-    tolerable: Annotated[
-        float | None, typer.Option(help="The cost per event above which the alarm is raised.")
-    ] = None,
-    window: Annotated[
-        int, typer.Option(min=10, max=LONGEST, help="Events that the alarm looks back on.")
-    ] = 100,
+    scores: Annotated[Path, Argument(help="CSV, CSV.gz or Parquet: kind, correct, and scores.")],
+    out: Annotated[Path | None, Option(help="The bundle to write (SCORES.bundle.json).")] = None,
+    cost: Annotated[list[str] | None, Option(help="right=635, wrong=6735 (repeat it).")] = None,
+    unit: Annotated[str | None, Option(help='Unit of costs: "EUR per patient".')] = None,
+    tree: Annotated[Path | None, Option(help="An event tree in YAML, instead of --cost.")] = None,
+    detector: Annotated[str | None, Option(help="The score whose alarms call a person.")] = None,
+    threshold: Annotated[float | None, Option(help="Its score from which on it does.")] = None,
+    tolerable: Annotated[float | None, Option(help="Cost per event that raises the alarm.")] = None,
+    window: Annotated[int, Option(min=10, max=LONGEST, help="Events of the alarm's window.")] = 100,
     half_life: Annotated[
-        float | None,
-        typer.Option(help="Adds a window in which events lose half their weight after so many."),
+        float | None, Option(help="Adds a window in which events lose half their weight so often.")
     ] = None,
     adaptive: Annotated[
-        bool, typer.Option("--adaptive", help="Adds a window of all events since the last change.")
+        bool, Option("--adaptive", help="Adds a window of all events since the last change.")
     ] = False,
-    prior: Annotated[
-        float | None,
-        typer.Option(
-            metavar="RATE",
-            help="Expected share of shifted events, used until a window is full and for the forecast.",
-        ),
-    ] = None,
-    prior_events: Annotated[
-        float | None, typer.Option(help="How many events the prior is worth (20).")
-    ] = None,
-    false_alarms: Annotated[
-        str, typer.Option(help="How many are acceptable without shift: 1 per month.")
-    ] = "1 per month",
+    prior: Annotated[float | None, Option(help="Share of shifted events that you expect.")] = None,
+    prior_events: Annotated[float | None, Option(help="Events that it is worth (20).")] = None,
+    false_alarms: Annotated[str, Option(help="Acceptable without shift.")] = "1 per month",
     events_per_day: Annotated[
-        float | None, typer.Option(help="Events a day (from the table's times, else 10,000).")
+        float | None, Option(help="From the table's times, else 10,000.")
     ] = None,
-    clean: Annotated[
-        list[str] | None, typer.Option(help="What the table calls rows without shift (clean).")
-    ] = None,
-    kind: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The kind of shift (kind, role, shift).")
-    ] = None,
-    correct: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Whether the answer was right (correct).")
-    ] = None,
+    clean: Annotated[list[str] | None, Option(help="Kinds without shift (clean).")] = None,
+    kind: Annotated[str | None, Option(help="Column of the kind of shift (kind).")] = None,
+    correct: Annotated[str | None, Option(help="Column of right and wrong (correct).")] = None,
     group: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN", help="What belongs together, such as a patient; none: nothing does."
-        ),
+        str | None, Option(help="Column of what belongs together, such as a patient; or none.")
     ] = None,
-    time: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="When it happened (time).")
-    ] = None,
-    id: Annotated[str | None, typer.Option(metavar="COLUMN", help="Id of the case (id).")] = None,
+    time: Annotated[str | None, Option(help="Column of the time (time).")] = None,
+    id: Annotated[str | None, Option(help="Column of the case's id (id).")] = None,
     score: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COLUMN", help="A score (every other numeric column)."),
+        list[str] | None, Option(help="Column of a score (every other numeric column).")
     ] = None,
-    subject: Annotated[
-        str | None, typer.Option(help="The model's name and version (the name of the table).")
-    ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Overwrite a file that another table made.")
-    ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+    subject: Annotated[str | None, Option(help="The model's name and version.")] = None,
+    force: Annotated[bool, Option("--force", help="Overwrite what another table made.")] = False,
+    json: Annotated[bool, Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """Learn from scores how shift looks and how often answers are then right, and set the alarm.
 
@@ -290,7 +244,7 @@ def _print(
         [
             alarm_in_words(bundle),
             *_forecast(bundle),
-            *_coverage(bundle),
+            coverage_of(bundle),
             *(f"note: {note}" for note in notes),
             f"Wrote {target} (bundle {bundle.id}). Next, with a stream that has the same scores:",
             f"  {_next(target, scores)}",
@@ -310,17 +264,6 @@ def _forecast(bundle: Bundle) -> list[str]:
         f"Forecast with {percent(found.rate)} of events shifted: {priced(found.risk, bundle.unit)} "
         f"({amount(found.low)} to {amount(found.high)})"
         f"{', above the tolerable limit: expect many alarms' if above else ''}."
-    ]
-
-
-def _coverage(bundle: Bundle) -> list[str]:
-    found = bundle.coverage
-    if found is None:
-        return []
-    rate = "" if found.rate is None else f", of the share shifted {percent(found.rate)}"
-    return [
-        f"Coverage of {found.nominal:.0%} intervals on kinds left out in turn "
-        f"({many(found.windows, 'window')}): of the accuracy {percent(found.observed)}{rate}."
     ]
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
+from typer import Argument, Option
 
 from roadworthy.cli import showing
 
@@ -21,12 +22,12 @@ def add_to(app: typer.Typer) -> None:
 
 
 def export(
-    file: Annotated[Path, typer.Argument(help="The assessment file.")],
-    out: Annotated[Path, typer.Option(help="A new folder.")],
+    file: Annotated[Path, Argument(help="The assessment file.")],
+    out: Annotated[Path, Option(help="A new folder.")],
     format: Annotated[
-        Literal["png", "npz"], typer.Option(help="png: one file a case; npz: one file for all.")
+        Literal["png", "npz"], Option(help="png: one file a case; npz: one file for all.")
     ] = "png",
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
+    quiet: Annotated[bool, Option("--quiet", help="Show no progress.")] = False,
 ) -> None:
     """Write every case as a file, to be answered on other hardware or by another team.
 
@@ -49,8 +50,8 @@ def export(
 
 
 def list_cases(
-    file: Annotated[Path, typer.Argument(help="The assessment file.")] = Path("assessment.yaml"),
-    json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+    file: Annotated[Path, Argument(help="The assessment file.")] = Path("assessment.yaml"),
+    json: Annotated[bool, Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """List the conditions under which cases are made, and how many; the subject is not needed."""
     from roadworthy.execution.export import inner_ports, planned

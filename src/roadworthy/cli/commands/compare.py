@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from roadworthy.cli import showing
 
@@ -21,11 +22,11 @@ def add_to(app: typer.Typer) -> None:
 
 
 def compare(
-    first: Annotated[Path, typer.Argument(help="The earlier run's folder.")],
-    second: Annotated[Path, typer.Argument(help="The later run's folder.")],
-    json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+    first: Annotated[Path, Argument(help="The earlier run's folder.")],
+    second: Annotated[Path, Argument(help="The later run's folder.")],
+    json: Annotated[bool, Option("--json", help="Print JSON and nothing else.")] = False,
     confidence: Annotated[
-        float, typer.Option(min=0.5, max=0.9999, help="Of the intervals of the changes.")
+        float, Option(min=0.5, max=0.9999, help="Of the intervals of the changes.")
     ] = 0.95,
 ) -> None:
     """Compare two runs: what differs in the files, in the claims, and in the findings (second minus first)."""

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from roadworthy.cli import showing
 
@@ -27,10 +28,10 @@ def add_to(app: typer.Typer) -> None:
 
 
 def get(
-    name: Annotated[str, typer.Argument(help="fashion-mnist or mnist.")],
-    into: Annotated[Path, typer.Option(help="The folder to put it in.")] = Path("data"),
+    name: Annotated[str, Argument(help="fashion-mnist or mnist.")],
+    into: Annotated[Path, Option(help="The folder to put it in.")] = Path("data"),
     source: Annotated[
-        Path | None, typer.Option("--from", help="A folder that holds the files already.")
+        Path | None, Option("--from", help="A folder that holds the files already.")
     ] = None,
 ) -> None:
     """Fetch a public data set, checked file by file."""
@@ -43,8 +44,8 @@ def get(
 
 
 def show(
-    file: Annotated[Path, typer.Argument(help="The assessment file.")] = Path("assessment.yaml"),
-    json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+    file: Annotated[Path, Argument(help="The assessment file.")] = Path("assessment.yaml"),
+    json: Annotated[bool, Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """Show what the data sets of an assessment hold; the subject is not needed."""
     from roadworthy.execution.plan import load_data

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 if TYPE_CHECKING:
     from roadworthy.cli.discovery import Found
@@ -34,21 +35,20 @@ def add_to(app: typer.Typer) -> None:
 
 
 def init(
-    file: Annotated[Path, typer.Argument(help="The file to write.")] = Path("assessment.yaml"),
+    file: Annotated[Path, Argument(help="The file to write.")] = Path("assessment.yaml"),
     task: Annotated[
-        str | None, typer.Option(help="classification, regression, detection, tracking, speech, …")
+        str | None, Option(help="classification, regression, detection, tracking, speech, …")
     ] = None,
     subject: Annotated[
-        str | None,
-        typer.Option(help="A .py file, .onnx, weights, an http:// address, or predictions."),
+        str | None, Option(help="A .py file, .onnx, weights, an http:// address, or predictions.")
     ] = None,
     data: Annotated[
-        str | None, typer.Option(help="A folder or file of test data, or fashion-mnist.")
+        str | None, Option(help="A folder or file of test data, or fashion-mnist.")
     ] = None,
     target: Annotated[
-        str | None, typer.Option(help="The column of a table, or array of an .npz, to predict.")
+        str | None, Option(help="The column of a table, or array of an .npz, to predict.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    force: Annotated[bool, Option("--force", help="Replace a file that is there.")] = False,
 ) -> None:
     """Write a commented assessment file, valid as it stands, for a subject and data.
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from roadworthy.cli import exits, showing
-from roadworthy.cli.amounts import cost_of, is_date, line, many, moment, percent
+from roadworthy.cli.amounts import cost_of, coverage_of, is_date, line, many, moment, percent
 
 if TYPE_CHECKING:
     from roadworthy.monitor.alarm import Alarm
@@ -37,35 +38,18 @@ def add_to(app: typer.Typer) -> None:
 
 
 def replay(
-    bundle: Annotated[Path, typer.Argument(help="What `roadworthy calibrate` wrote.")],
-    stream: Annotated[
-        Path, typer.Argument(help="CSV, CSV.gz or Parquet with the same scores, in order of time.")
-    ],
-    window: Annotated[
-        int | None, typer.Option(min=10, help="Events a window (that of the alarm).")
-    ] = None,
-    every: Annotated[
-        int | None, typer.Option(min=1, help="Events from one window to the next.")
-    ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Show every window.")] = False,
-    truth: Annotated[
-        Path | None, typer.Option(help="A table of id and correct, to compare with.")
-    ] = None,
-    correct: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Whether the answer was right (correct).")
-    ] = None,
-    time: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="When it happened (time).")
-    ] = None,
-    id: Annotated[str | None, typer.Option(metavar="COLUMN", help="Id of the event (id).")] = None,
-    score: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=COLUMN", help="The column of a score of the bundle."),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Write the windows to a Parquet or CSV file.")
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+    bundle: Annotated[Path, Argument(help="What `roadworthy calibrate` wrote.")],
+    stream: Annotated[Path, Argument(help="CSV, CSV.gz or Parquet with the same scores, by time.")],
+    window: Annotated[int | None, Option(min=10, help="Events a window (the alarm's).")] = None,
+    every: Annotated[int | None, Option(min=1, help="Events between two windows.")] = None,
+    everything: Annotated[bool, Option("--all", help="Show every window.")] = False,
+    truth: Annotated[Path | None, Option(help="A table of id and correct to compare with.")] = None,
+    correct: Annotated[str | None, Option(help="Column of right and wrong (correct).")] = None,
+    time: Annotated[str | None, Option(help="Column of the time (time).")] = None,
+    id: Annotated[str | None, Option(help="Column of the event's id (id).")] = None,
+    score: Annotated[list[str] | None, Option(help="NAME=COLUMN of a bundle's score.")] = None,
+    out: Annotated[Path | None, Option(help="Write the windows to Parquet or CSV.")] = None,
+    json: Annotated[bool, Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> int:
     """Estimate accuracy and cost of a stream without labels, window by window; show alarms.
 
@@ -152,24 +136,21 @@ def _print(path: Path, stream: Path, found: Replay, windows: Sequence[ReplayedWi
 
     bundle = found.bundle
     until = "Until (UTC)" if any(is_date(w.time) for w in windows) else "Until"
-    columns = [
-        ("Events", [f"{w.first:,}–{w.last:,}" for w in windows]),
-        (until, [moment(w.time, zone=False) for w in windows]),
-        ("Shifted", [f"{w.state.rate:.0%}" if w.told else "" for w in windows]),
-        ("Accuracy", [_accuracy(w) for w in windows]),
-        ("Truth", [_truth(w) for w in windows]),
-        (cost_of(bundle.unit), [_cost(w.state) if w.told else "" for w in windows]),
-    ]
+    columns = {
+        "Events": [f"{w.first:,}–{w.last:,}" for w in windows],
+        until: [moment(w.time, zone=False) for w in windows],
+        "Shifted": [f"{w.state.rate:.0%}" if w.told else "" for w in windows],
+        "Accuracy": [_accuracy(w) for w in windows],
+        "Truth": [_truth(w) for w in windows],
+        cost_of(bundle.unit): [_cost(w.state) if w.told else "" for w in windows],
+    }
     if bundle.tolerable is not None:
-        above = [f"{w.state.exceedance or 0.0:.1%}" if w.told else "" for w in windows]
-        columns.append((f"P(cost > {amount(bundle.tolerable)})", above))
-    columns = [(h, cells) for h, cells in columns if h not in (until, "Truth") or any(cells)]
+        columns[f"P(cost > {amount(bundle.tolerable)})"] = [
+            f"{w.state.exceedance or 0.0:.1%}" if w.told else "" for w in windows
+        ]
+    filled = {name: cells for name, cells in columns.items() if any(cells)}
     showing.print_lines(_head(path, stream, found, len(windows)))
-    showing.print_table(
-        [header for header, _ in columns],
-        zip(*(cells for _, cells in columns), strict=True),
-        left=(until, "Accuracy"),
-    )
+    showing.print_table(list(filled), zip(*filled.values(), strict=True), left=(until, "Accuracy"))
     showing.print_lines(_ending(found))
 
 
@@ -181,11 +162,9 @@ def _accuracy(window: ReplayedWindow) -> str:
 
 
 def _truth(window: ReplayedWindow) -> str:
-    """The share of right answers, with the known outcomes if these are not all."""
-    if math.isnan(window.truth):
-        return ""
+    """The share of right answers, with the number of known outcomes if these are not all."""
     partly = "" if window.known == window.length else f" (of {window.known:,})"
-    return f"{window.truth:.0%}{partly}"
+    return "" if math.isnan(window.truth) else f"{window.truth:.0%}{partly}"
 
 
 def _cost(state: RiskState) -> str:
@@ -199,81 +178,63 @@ def _head(path: Path, stream: Path, found: Replay, rows: int) -> list[str]:
     import numpy as np
 
     bundle, windows = found.bundle, found.windows
-    calibration = bundle.calibration
     every = f", one every {found.every:,}" if found.every != found.window else ""
-    kinds = ", ".join(f"{kind} {calibration.rows(kind):,}" for kind in calibration.kinds)
+    kinds = ", ".join(
+        f"{kind} {bundle.calibration.rows(kind):,}" for kind in bundle.calibration.kinds
+    )
     title = f"{bundle.title}: " if bundle.title != bundle.subject else ""
+    accuracy = np.array([w.state.accuracy for w in windows])
+    truth = np.array([w.truth for w in windows])
     lines = [
         f"{title}{stream}: {many(found.events, 'event')}, "
         f"{many(len(windows), 'window')} of {found.window:,}{every}",
         f"{path}: calibrated on rows of {kinds}",
-        _coverage(found),
+        coverage_of(bundle),
         f"Not visible without labels: {'; '.join(bundle.blind_to)}.",
         *(f"warning: {warning}" for warning in bundle.warnings),
         *(f"note: {note}" for note in _notes(found)),
         "",
-        f"accuracy  {_bars([w.state.accuracy for w in windows], [w.told for w in windows])}"
+        f"accuracy  {line(accuracy, np.array([w.told for w in windows]))}"
         "  from 0% ▁ to 100% █, ? no estimate",
     ]
-    truth = np.array([w.truth for w in windows])
     if np.isfinite(truth).any():
-        lines.append(f"truth     {_bars(truth, np.isfinite(truth))}")
+        lines.append(f"truth     {line(truth, np.isfinite(truth))}")
     if rows < len(windows):
         lines.append(f"{rows} of {len(windows):,} windows; --all shows all, --out writes all")
     return lines
 
 
-def _bars(values: Any, told: Any) -> str:
-    import numpy as np
-
-    return line(np.asarray(values, dtype=float), np.asarray(told, dtype=bool))
-
-
-def _coverage(found: Replay) -> str:
-    bundle, coverage = found.bundle, found.bundle.coverage
-    if coverage is None:
-        return f"{bundle.confidence:.0%} intervals: coverage on unseen kinds of shift is unknown."
-    rate = "" if coverage.rate is None else f", of the share shifted {percent(coverage.rate)}"
-    return (
-        f"{bundle.confidence:.0%} intervals: coverage on kinds left out in turn: of the accuracy "
-        f"{percent(coverage.observed)}{rate} ({many(coverage.windows, 'window')})."
-    )
-
-
 def _notes(found: Replay) -> list[str]:
     """Notes on the bundle, its alarm and the stream."""
     bundle, rule = found.bundle, found.bundle.alarm
-    notes = [*map(str, bundle.made.get("notes", ())), *bundle.calibration.notes]
-    notes += [*(rule.notes if rule is not None else ()), *found.notes]
-    if found.repeated:
-        notes.append(f"{many(found.repeated, 'event')} with a repeated id counted once.")
-    if found.without_id:
-        notes.append(f"{many(found.without_id, 'event')} without an id.")
-    if found.unscored:
-        notes.append(f"{many(found.unscored, 'event')} with too few scores for an estimate.")
-    return list(dict.fromkeys(notes))
+    counts = {
+        "with a repeated id, counted once": found.repeated,
+        "without an id": found.without_id,
+        "with too few scores for an estimate": found.unscored,
+    }
+    return [
+        *dict.fromkeys(
+            [
+                *map(str, bundle.made.get("notes", ())),
+                *bundle.calibration.notes,
+                *(rule.notes if rule is not None else ()),
+                *found.notes,
+                *(f"{many(n, 'event')} {what}." for what, n in counts.items() if n),
+            ]
+        )
+    ]
 
 
 def _ending(found: Replay) -> list[str]:
     """What stands below the table: alarms, parts without an estimate, and the truth."""
-    lines = [_end_line(state) for state in found.at_end if not state.window.isdigit()]
-    alarms = [_alarm(found, alarm) for alarm in found.alarms]
-    if len(alarms) > MOST_ALARMS:
+    lines = [_alarm(found, alarm) for alarm in found.alarms]
+    if len(lines) > MOST_ALARMS:
         half = MOST_ALARMS // 2
-        more = f"… {len(alarms) - MOST_ALARMS:,} more (--json has all) …"
-        alarms = [*alarms[:half], more, *alarms[-half:]]
-    lines += alarms
+        more = f"… {len(lines) - MOST_ALARMS:,} more (--json has all) …"
+        lines = [*lines[:half], more, *lines[-half:]]
     if not found.alarmed and found.bundle.tolerable is not None:
         lines.append(_no_alarm(found))
     return [*lines, *_silent(found), *_revealed(found)]
-
-
-def _end_line(state: RiskState) -> str:
-    """What a fading or adaptive window says at the end of the stream."""
-    said = f"no estimate: {state.cannot_tell}"
-    if state.cannot_tell is None:
-        said = f"{state.rate:.0%} shifted, accuracy {state.accuracy:.0%}, cost {_cost(state)}"
-    return f"At the end, {state.window} window (worth {state.effective_n:,.0f} events): {said}."
 
 
 def _alarm(found: Replay, alarm: Alarm) -> str:
@@ -300,39 +261,34 @@ def _no_alarm(found: Replay) -> str:
 
     bundle, rule = found.bundle, found.bundle.alarm
     limit = priced(bundle.tolerable or 0.0, bundle.unit)
+    weak = "but the evidence for shift was too weak for the alarm's false-alarm budget"
     if found.above is not None:
         return (
-            f"No alarm was raised, but the last window is above {limit} with P = {found.above:.1%}. "
-            "Treat it as an alarm: the evidence was too weak for the alarm's false-alarm budget."
+            f"No alarm was raised; the last window is above {limit} with P = {found.above:.1%}, "
+            f"{weak}. Treat it as an alarm."
         )
     if rule is not None and found.events < rule.window:
         return f"No alarm: it needs {rule.window:,} events, and there are {found.events:,}."
     if any((w.state.exceedance or 0.0) > 0.5 for w in found.windows if w.told):
-        return (
-            f"No alarm: in some windows P(cost > {limit}) > 50%, but the evidence for shift was too "
-            "weak for the alarm's false-alarm budget."
-        )
+        return f"No alarm: in some windows P(cost > {limit}) > 50%, {weak}."
     return f"No alarm: P(cost > {limit}) stayed below the alarm's threshold."
 
 
-def _parts(found: Replay) -> Iterator[list[ReplayedWindow]]:
-    """Neighbouring windows without an estimate."""
-    for told, run in itertools.groupby(found.windows, lambda w: w.told):
-        if not told:
-            yield list(run)
-
-
 def _silent(found: Replay) -> list[str]:
+    """Neighbouring windows without an estimate, and why there is none."""
+    groups = [
+        list(run) for told, run in itertools.groupby(found.windows, lambda w: w.told) if not told
+    ]
     lines = [
         f"No estimate, events {part[0].first:,} to {part[-1].last:,}: "
         f"{part[len(part) // 2].state.cannot_tell}."
-        for part in _parts(found)
+        for part in groups[:MOST_PARTS]
     ]
-    if len(lines) > MOST_PARTS:
-        lines = [*lines[:MOST_PARTS], f"… and {len(lines) - MOST_PARTS:,} more such parts."]
-    if found.complete:
-        return lines
-    return [*lines, "Treat missing estimates as an alarm: nothing is known about these events."]
+    if len(groups) > MOST_PARTS:
+        lines.append(f"… and {len(groups) - MOST_PARTS:,} more such parts.")
+    if not found.complete:
+        lines.append("Treat missing estimates as an alarm: nothing is known about these events.")
+    return lines
 
 
 def _revealed(found: Replay) -> list[str]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from roadworthy.cli import showing
 
@@ -16,8 +17,8 @@ def add_to(app: typer.Typer) -> None:
 
 
 def runs(
-    folder: Annotated[Path, typer.Argument(help="Where runs are kept.")] = Path("runs"),
-    json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+    folder: Annotated[Path, Argument(help="Where runs are kept.")] = Path("runs"),
+    json: Annotated[bool, Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """List the runs in a folder, newest first."""
     from roadworthy.store import RunIndex, StoreError

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 import typer
+from typer import Argument
 
 from roadworthy.cli import showing
 
@@ -15,9 +16,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def schema(
-    of: Annotated[
-        Literal["assessment", "report"], typer.Argument(help="Which file.")
-    ] = "assessment",
+    of: Annotated[Literal["assessment", "report"], Argument(help="Which file.")] = "assessment",
 ) -> None:
     """Print the JSON schema of the assessment file or of report.json."""
     if of == "report":
