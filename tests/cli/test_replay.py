@@ -7,6 +7,7 @@ import math
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import made_scores as scores
 import numpy as np
@@ -147,6 +148,7 @@ class Pieces:
 
     def __init__(self, parts):
         self.path, self.notes, self._parts = Path("s.csv"), (), parts
+        self.opened = SimpleNamespace(rows=None)
 
     def pieces(self):
         return iter(self._parts)
@@ -161,8 +163,11 @@ def table_of(energy: np.ndarray, **columns: np.ndarray):
 
 def test_long_streams_keep_a_bounded_number_of_windows(bundle, monkeypatch):
     monkeypatch.setattr(replaying, "MOST", 4)
-    found = roadworthy.replay(bundle, table_of(normal(1730)))
-    assert found.every == 400 and [w.last for w in found.windows] == [400, 800, 1200, 1600, 1730]
+    whole = table_of(normal(1730))
+    for table in (whole, Pieces([whole.take(np.arange(0, 900)), whole.take(np.arange(900, 1730))])):
+        found = roadworthy.replay(bundle, table)
+        assert found.every == 400
+        assert [w.last for w in found.windows] == [400, 800, 1200, 1600, 1730]
 
 
 def test_repeated_events_are_counted_once_and_those_without_an_id_all(cli, bundle, tmp_path):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
 
-    from roadworthy.monitor.bundle import Bundle
+    from roadworthy.monitor import Bundle
 
 WIDTH = 60
 """Columns of a line."""

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from roadworthy.monitor.risk_state import Coverage
+from roadworthy.monitor import Coverage
 
 if TYPE_CHECKING:
     from roadworthy.analysis.risk.calibration import Calibration
@@ -81,9 +81,8 @@ def calibrate(
     from roadworthy.analysis.risk.tolerating import refuse_out_of_reach
     from roadworthy.data.samples import DataError
     from roadworthy.data.score_tables import ScoreTable
+    from roadworthy.monitor import Bundle, Windows
     from roadworthy.monitor.alarm import alarms_per_day
-    from roadworthy.monitor.bundle import Bundle
-    from roadworthy.monitor.windows import Windows
 
     tree = accuracy_tree() if tree is None else tree
     constants = dict(constants or {})

@@ -15,11 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from roadworthy.monitor.alarm import Alarm
-from roadworthy.monitor.bundle import Bundle
-from roadworthy.monitor.events import Events
-from roadworthy.monitor.monitor import Monitor
-from roadworthy.monitor.risk_state import RiskState
+from roadworthy.monitor import Alarm, Bundle, Events, Monitor, RiskState
 
 if TYPE_CHECKING:
     from roadworthy.data.score_tables import ScoreFile, ScoreTable
@@ -238,8 +234,10 @@ def replay(
     if size not in bundle.windows.lengths:
         lengths = tuple(sorted((*bundle.windows.lengths, size)))
         bundle = replace(bundle, windows=replace(bundle.windows, lengths=lengths))
-    source, notes, pieces = _opened(table, bundle)
+    source, notes, rows, pieces = _opened(table, bundle)
     run = _Run(bundle, size, every, None if truth is None else _Truth(truth), source)
+    while run.thinned and rows // run.every > MOST:
+        run.every *= 2
     for piece in pieces:
         run.take(piece)
         progress(piece.n)
@@ -248,8 +246,8 @@ def replay(
 
 def _opened(
     table: ScoreTable | ScoreFile | str | os.PathLike[str], bundle: Bundle
-) -> tuple[str, tuple[str, ...], Iterator[ScoreTable]]:
-    """The name of a table, notes on reading it, and its rows piece by piece."""
+) -> tuple[str, tuple[str, ...], int, Iterator[ScoreTable]]:
+    """A table's name, notes on reading it, number of rows (0 if unknown), and rows by pieces."""
     from roadworthy.data.score_tables import ScoreTable, open_scores
 
     if isinstance(table, str | os.PathLike):
@@ -258,8 +256,8 @@ def _opened(
             Path(table), columns={name: name for name in names}, skips=("kind", "group")
         )
     if isinstance(table, ScoreTable):
-        return table.source, table.notes, iter((table,))
-    return table.path.name, table.notes, table.pieces()
+        return table.source, table.notes, table.n, iter((table,))
+    return table.path.name, table.notes, table.opened.rows or 0, table.pieces()
 
 
 class _Run:

@@ -16,7 +16,7 @@ from roadworthy.cli.amounts import coverage_of, many, percent
 
 if TYPE_CHECKING:
     from roadworthy.data.score_tables import ScoreTable
-    from roadworthy.monitor.bundle import Bundle
+    from roadworthy.monitor import Bundle
     from roadworthy.monitor.compile import KindSummary
 
 LONGEST = 100_000
@@ -166,13 +166,12 @@ def _notes(bundle: Bundle, *, paced: bool) -> list[str]:
 def alarm_in_words(bundle: Bundle) -> str:
     """The rule of the alarm."""
     from roadworthy.analysis.risk.amounts import priced
-    from roadworthy.monitor.risk_state import odds_to_probability
 
     rule, calibration = bundle.alarm, bundle.calibration
     assert rule is not None and bundle.tolerable is not None, "calibrate sets a limit"
     if not bundle.estimator.separation.enough:
         return "Alarm: none will be raised, because the scores do not separate shifted from clean."
-    on, off = map(odds_to_probability, (rule.on, rule.off))
+    on, off = (1.0 / (1.0 + math.exp(-log_odds)) for log_odds in (rule.on, rule.off))
     budget = f"{rule.false_alarms} at {rule.events_per_day:,.0f} events a day"
     evidence = ""
     if rule.burden > math.log(2.0):

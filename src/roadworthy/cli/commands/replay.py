@@ -15,9 +15,8 @@ from roadworthy.cli import exits, showing
 from roadworthy.cli.amounts import cost_of, coverage_of, is_date, line, many, moment, percent
 
 if TYPE_CHECKING:
-    from roadworthy.monitor.alarm import Alarm
+    from roadworthy.monitor import Alarm, RiskState
     from roadworthy.monitor.replay import Replay, ReplayedWindow
-    from roadworthy.monitor.risk_state import RiskState
 
 LONG = 300_000
 """Events from which on progress is shown."""
@@ -58,7 +57,7 @@ def replay(
     from roadworthy.cli.options import named_scores, refuse_no_folder, refuse_own_input
     from roadworthy.data.samples import DataError
     from roadworthy.data.score_tables import open_scores
-    from roadworthy.monitor.bundle import Bundle
+    from roadworthy.monitor import Bundle
     from roadworthy.monitor.replay import replay as replayed
 
     if bundle.suffix.lower() in TABLES:
