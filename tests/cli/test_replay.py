@@ -113,6 +113,8 @@ def test_windows_can_be_longer_closer_and_all_written(cli, example, tmp_path):
     options = ("--window", 500, "--every", 10, "--out", out)
     found = answered(cli, example, EXAMPLE / "today.parquet", *options)
     assert (found["window"], found["every"], found["windows_in_all"]) == (500, 10, 251)
+    assert found["bundle_id"] == Bundle.load(example).id
+    assert [w["window"] for w in found["at_the_end"]] == ["100", "1000"]
     assert len(found["windows"]) == 40
     assert pq.read_table(out)["last_event"].to_pylist() == list(range(500, 3001, 10))
 

@@ -36,7 +36,7 @@ def test_few_uneven_steps_are_counted_by_name_without_a_time_left() -> None:
     log.advance(100)
     log.advance(400)
     text = out.getvalue()
-    assert "supervising (13 conditions)" in text and "supervising: 3 of 13 conditions\n" in text
+    assert "supervising (13 conditions)" in text and "3 of 13 conditions\n" in text
     assert "running the subject: 500 of 20,000 cases, about" in text
 
 

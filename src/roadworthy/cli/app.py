@@ -1,4 +1,4 @@
-"""The commands as one program: one file each in `commands`; an error is one sentence and an exit code.
+"""The commands as one program; an error is one sentence and an exit code.
 
 With ``--json`` standard output is JSON and nothing else, errors too: ``{"error": …, "kind": …,
 "exit_code": …}``. ``--debug``, or ROADWORTHY_DEBUG=1, shows where an error was raised.

@@ -11,7 +11,7 @@ from typing import Any
 
 MET, BREACHED, USAGE, INCONCLUSIVE, UNFINISHED = 0, 1, 2, 3, 4
 CRASHED = 70
-"""An error of the program's own (EX_SOFTWARE of sysexits.h), so that it is never taken for a verdict."""
+"""A bug (EX_SOFTWARE of sysexits.h), which must not be taken for a verdict."""
 
 VERDICTS = {"met": MET, "no claims": MET, "breached": BREACHED, "inconclusive": INCONCLUSIVE}
 """A run's verdict -> the exit code of `roadworthy assess`."""
@@ -32,7 +32,7 @@ _REFUSED = {
     "StoreError",
     "SubjectError",
 }
-"""Errors that say what the user can correct. By name: importing their rooms would slow every start down."""
+"""Errors that the user can correct. By name: importing their modules would slow every start."""
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 

@@ -26,13 +26,13 @@ PATIENCE = 30.0
 """Seconds after which a log hears of a stage again."""
 FEW = 100
 """Steps below which no time left is given: they are uneven."""
-COUNTED = {
-    "running the subject": "cases",
-    "writing cases": "cases",
-    "supervising": "conditions",
-    "estimating streams": "events",
+UNITS = {
+    "running the subject": " cases",
+    "writing cases": " cases",
+    "supervising": " conditions",
+    "estimating streams": " events",
 }
-"""What the number of a stage counts."""
+"""What a stage counts."""
 
 
 class _Trimmed:
@@ -49,29 +49,15 @@ class _Trimmed:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console that writes plain text where there is no terminal: as wide as COLUMNS says, else wide."""
+    """A console; without a terminal it writes plain text, as wide as COLUMNS says, else wide."""
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
     if stream.isatty():
         return Console(file=stream, highlight=False)
-    return Console(
-        file=cast(IO[str], _Trimmed(stream)),
-        width=log_width(os.environ.get("COLUMNS")),
-        highlight=False,
-    )
-
-
-def log_width(columns: str | None) -> int:
-    """
-    >>> log_width("80"), log_width("0"), log_width("wide"), log_width(None)
-    (80, 140, 140, 140)
-    """
-    return (
-        int(columns)
-        if columns and columns.isascii() and columns.isdigit() and int(columns) > 0
-        else LOG_WIDTH
-    )
+    columns = os.environ.get("COLUMNS", "")
+    width = int(columns) if columns.isdecimal() else 0
+    return Console(file=cast(IO[str], _Trimmed(stream)), width=width or LOG_WIDTH, highlight=False)
 
 
 def print_json(content: Any) -> None:
@@ -138,16 +124,6 @@ class Shown(AbstractContextManager["Shown"]):
         return None
 
 
-def counted(name: str, total: int, done: int | None = None) -> str:
-    """How many of what.
-
-    >>> counted("supervising", 13, 3), counted("running the subject", 20000), counted("fetching", 7)
-    ('3 of 13 conditions', '20,000 cases', '7')
-    """
-    number = f"{total:,}" if done is None else f"{done:,} of {total:,}"
-    return f"{number} {COUNTED.get(name, '')}".rstrip()
-
-
 class Bar(Shown):
     """A bar on a terminal: stage, how far, time spent and time left."""
 
@@ -202,7 +178,7 @@ class Lines(Shown):
         """One line a stage."""
         self._name, self._total, self._done = name, total, 0
         self._began = time.monotonic()
-        self._say(name + (f" ({counted(name, total)})" if total else ""))
+        self._say(name + (f" ({total:,}{UNITS.get(name, '')})" if total else ""))
 
     def advance(self, n: int) -> None:
         """A line now and then."""
@@ -211,7 +187,8 @@ class Lines(Shown):
         if now - self._last >= self._patience:
             left = (now - self._began) / self._done * max(self._total - self._done, 0)
             about = f", about {left:.0f} s left" if self._total >= FEW else ""
-            self._say(f"{self._name}: {counted(self._name, self._total, self._done)}{about}")
+            unit = UNITS.get(self._name, "")
+            self._say(f"{self._name}: {self._done:,} of {self._total:,}{unit}{about}")
 
     def note(self, text: str) -> None:
         """A line of its own."""

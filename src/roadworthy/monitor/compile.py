@@ -185,7 +185,7 @@ def no_limit(limit: float, unit: str) -> str:
 
 
 def pace(table: ScoreTable) -> float | None:
-    """Events per day by the times of a table; None if it has none, or if they span under an hour."""
+    """Events per day by the times of a table; None if these span less than an hour."""
     times = np.zeros(0) if table.time is None else table.time[np.isfinite(table.time)]
     span = float(np.ptp(times)) if len(times) else 0.0
     return table.n / span * DAY if span >= HOUR else None
@@ -220,7 +220,7 @@ def reversed_outcomes(table: ScoreTable) -> list[str]:
         return []
     return [
         f"Clean answers are right less often ({right[clean].mean():.1%}) than shifted ones "
-        f"({right[~clean].mean():.1%}); check which answers count as correct and which rows are clean"
+        f"({right[~clean].mean():.1%}); check the columns of outcomes and kinds"
     ]
 
 
@@ -243,9 +243,10 @@ def _deployed(
             "an unnecessary one, or leave the detector out"
         )
     if detector not in table.columns:
+        names = list(table.columns)
         raise DataError(
-            f"{table.source} has no score {detector!r}{did_you_mean(detector, list(table.columns))}; "
-            f"it has {', '.join(table.columns)}"
+            f"{table.source} has no score {detector!r}{did_you_mean(detector, names)}; "
+            f"it has {', '.join(names)}"
         )
     scores = table.columns[detector]
     if threshold is None and not np.isin(scores[~np.isnan(scores)], (0.0, 1.0)).all():
@@ -311,7 +312,7 @@ class LabelledRows(NamedTuple):
         aside: Sequence[str] = (),
         seed: int = 0,
     ) -> Calibration:
-        """Learned from these rows, and counted on others, which have every kind of these; else by folds on themselves."""
+        """Learned from these rows; counted on others with the same kinds, else by cross-fitting."""
         from roadworthy.analysis.risk.calibration import calibrate
 
         on = None if counted is None else tuple(counted)
@@ -342,9 +343,9 @@ def tolerated(
     *,
     expected_rate: float = 0.0,
 ) -> float:
-    """What a stream costs in which one event in five of those that should be clean is shifted: a limit for those who give none.
+    """The limit if none is given: the expected cost if 20% of the clean events are shifted.
 
-    Kinds of a few rows have no say in it.
+    Kinds of a few rows are left out.
     """
     from roadworthy.analysis.risk.firm_kinds import of_firm_kinds
     from roadworthy.monitor.bundle import Bundle
@@ -359,11 +360,11 @@ def tolerated(
 def left_out(
     rows: LabelledRows, counted: LabelledRows | None = None, *, seed: int = 0
 ) -> Coverage | None:
-    """How often intervals of accuracy and of the share shifted hold the truth under a kind that the calibration does not know.
+    """How often intervals of accuracy and of the share shifted hold the truth on unseen kinds.
 
-    Each kind is left out in turn, with half of the clean rows; windows at several rates are drawn from what was left out. With
-    `counted` rows it is half of these (whole groups) that are counted, and the other half from which windows are drawn. None
-    where there is only one kind of more than a few rows, since nothing would be left to learn from.
+    Each kind is left out in turn, with half of the clean rows; windows at several rates are drawn
+    from what was left out. With `counted` rows, half of these (whole groups) are counted and windows
+    are drawn from the other half. None if there are fewer than two kinds with enough rows.
     """
     from roadworthy.analysis.risk.estimator import Estimator
     from roadworthy.analysis.risk.firm_kinds import FEW_OF_A_KIND

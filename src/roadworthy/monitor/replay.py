@@ -231,9 +231,6 @@ def replay(
     size = int(window or bundle.watched)
     if size < SHORTEST:
         raise DataError(f"a window has at least {SHORTEST} events, found {size}")
-    if size not in bundle.windows.lengths:
-        lengths = tuple(sorted((*bundle.windows.lengths, size)))
-        bundle = replace(bundle, windows=replace(bundle.windows, lengths=lengths))
     source, notes, rows, pieces = _opened(table, bundle)
     run = _Run(bundle, size, every, None if truth is None else _Truth(truth), source)
     while run.thinned and rows // run.every > MOST:
@@ -266,7 +263,11 @@ class _Run:
     def __init__(
         self, bundle: Bundle, size: int, every: int | None, truth: _Truth | None, source: str
     ) -> None:
-        self.monitor, self.bundle = Monitor(bundle), bundle
+        self.bundle, lengths = bundle, bundle.windows.lengths
+        if size not in lengths:
+            windows = replace(bundle.windows, lengths=tuple(sorted((*lengths, size))))
+            bundle = replace(bundle, windows=windows)
+        self.monitor = Monitor(bundle)
         self.size, self.every, self.thinned = size, every or size, every is None
         self.windows: list[ReplayedWindow] = []
         self.truth, self.source, self.ids = truth, source, _Ids(bundle.id_horizon)
@@ -348,7 +349,8 @@ class _Run:
 
     def _read(self) -> None:
         known = self.recent[~np.isnan(self.recent)]
-        state = self.monitor.risk(self.size)
+        # The monitor was given no times: the only one that is known is that of the last event.
+        state = replace(self.monitor.risk(self.size), start=None, end=_plain(self.last))
         self.windows.append(
             ReplayedWindow(self.events, self.last, state, len(known), int(known.sum()), self.size)
         )

@@ -1,4 +1,4 @@
-"""``roadworthy calibrate scores.parquet``: from a table of scores with known outcomes to a bundle."""
+"""``roadworthy calibrate scores.parquet``: from scores with known outcomes to a bundle."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def calibrate(
 
 
 def _bundle_at(target: Path, scores: Path, *, force: bool) -> str | None:
-    """The id of a bundle that will be overwritten; another file, or one of another table, is refused."""
+    """The id of a bundle that will be overwritten; that of another table is refused."""
     import json
 
     from roadworthy.data.samples import DataError
@@ -158,7 +158,7 @@ def _notes(bundle: Bundle, *, paced: bool) -> list[str]:
     notes = [f"{n} Set --detector." if n.startswith("No detector") else n for n in notes]
     if rule is not None and not paced:
         notes.append(
-            f"Number of events a day unknown. Using {rule.events_per_day:,.0f}. Set --events-per-day."
+            f"Events a day unknown. Using {rule.events_per_day:,.0f}. Set --events-per-day."
         )
     return list(dict.fromkeys([*notes, *(rule.notes if rule is not None else ())]))
 

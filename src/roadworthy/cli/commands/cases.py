@@ -1,4 +1,4 @@
-"""``roadworthy cases``: the cases of an assessment, listed or written out to be answered elsewhere."""
+"""``roadworthy cases``: list the cases of an assessment, or write them to be answered elsewhere."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def export(
 ) -> None:
     """Write every case as a file, to be answered on other hardware or by another team.
 
-    The subject is not needed. The answers come back as predictions; README.txt in the folder says how.
+    The subject is not needed. README.txt in the folder says how the answers come back.
     """
     with showing.shown(quiet=quiet) as progress:
         progress.stage("starting", 0)

@@ -1,4 +1,4 @@
-"""``roadworthy compare FIRST SECOND``: what changed between two runs, in what was asked and in what was found."""
+"""``roadworthy compare FIRST SECOND``: what changed between two runs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def compare(
         float, Option(min=0.5, max=0.9999, help="Of the intervals of the changes.")
     ] = 0.95,
 ) -> None:
-    """Compare two runs: what differs in the files, in the claims, and in the findings (second minus first)."""
+    """Compare two runs: files, claims and findings (second minus first)."""
     from roadworthy.analysis.comparison import compare as changes_between
     from roadworthy.analysis.comparison import incomparable, spec_differences
     from roadworthy.execution.judging import recorded
@@ -77,7 +77,7 @@ def _by_id(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _said(field: str, content: Any) -> bool:
-    """Whether a field says something: it is there, not empty, and not what it would be if nobody had written it."""
+    """Whether a field is set: it is there, not empty, and not the default."""
     from roadworthy.spec import Assessment, CircumstanceSpec, ClaimSpec
 
     if content is None or content in ("", [], {}):

@@ -55,13 +55,9 @@ def show(
     if json:
         showing.print_json(found)
         return
-    from rich.markup import escape
-
-    out = showing.console()
     for role, content in found.items():
-        out.print(f"[bold]{escape(role)}[/bold]")
-        for key, value in content.items():
-            out.print(f"  {key:<11} {escape(_text(value))}", soft_wrap=True)
+        lines = [f"  {key:<11} {_text(value)}" for key, value in content.items()]
+        showing.print_lines([role, *lines])
 
 
 def described(data: Dataset) -> dict[str, Any]:

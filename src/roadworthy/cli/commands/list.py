@@ -1,4 +1,4 @@
-"""``roadworthy list``: the components that an assessment file may name, ours and other packages'."""
+"""``roadworthy list``: the components that an assessment file may name."""
 
 from __future__ import annotations
 
@@ -30,14 +30,6 @@ READS = {
     "own": "repeated runs of a subject that draws at random",
 }
 """What a supervisor reads of a subject, by its request or the kind of its passes."""
-PLAIN = {
-    "int": "whole number",
-    "float": "number",
-    "str": "name",
-    "bool": "true or false",
-    "None": "none",
-}
-TRAITS = {"of": "for", "default": "default for", "extra": "needs", "title": "called"}
 
 
 def add_to(app: typer.Typer) -> None:
@@ -121,32 +113,6 @@ def _fields(annotation: Any) -> dict[str, str]:
     return found
 
 
-def _short(kind: str) -> str:
-    """A type in plain words, without the module where it is defined.
-
-    >>> _short("Literal['mean', 'max', 'none']"), _short("tuple[str, ...]"), _short("int | None")
-    ('one of mean, max, none', 'list of names', 'whole number or none')
-    """
-    kind = re.sub(r"\b(roadworthy(\.\w+)*|collections\.abc|typing)\.", "", kind)
-    kind = re.sub(r"Literal\[([^\]]*)\]", r"one of \1", kind).replace("'", "").replace('"', "")
-    sequence = r"(?:tuple|list|Sequence)\[(\w+)(?:, \.\.\.)?\]"
-    kind = re.sub(sequence, lambda m: f"list of {PLAIN.get(m[1], m[1])}s", kind)
-    return " or ".join(PLAIN.get(part, part) for part in kind.split(" | "))
-
-
-def _yaml(value: Any) -> str:
-    """A default as an assessment file has it.
-
-    >>> _yaml("mean"), _yaml(None), _yaml(True), _yaml(["early", "late"]), _yaml([])
-    ('mean', 'none', 'true', '[early, late]', '[]')
-    """
-    if isinstance(value, list):
-        return f"[{', '.join(map(_yaml, value))}]"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return "none" if value is None else str(value) or "''"
-
-
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(k): _plain(v) for k, v in value.items()}
@@ -156,55 +122,43 @@ def _plain(value: Any) -> Any:
 
 
 def _lines(components: list[dict[str, Any]], *, whole: bool) -> list[str]:
-    """One line a component; its details under it, and what it reads above, if asked for all."""
+    """One line a component, and its details under it if asked for all."""
     width = max((len(c["name"]) for c in components), default=0)
-    groups: dict[str, list[dict[str, Any]]] = {}
-    for c in components:
-        reads = f"reads {' and '.join(c['reads'])}" if whole and c.get("reads") else ""
-        groups.setdefault(reads, []).append(c)
     lines = [] if components else ["  none"]
-    for reads, group in sorted(groups.items(), key=lambda g: (g[0] != "reads outputs", g[0])):
-        lines += ["", f"  {reads}"] if reads else []
-        for c in group:
-            origin = "" if c["origin"] == "roadworthy" else f" (from {c['origin']})"
-            lines.append(f"  {c['name']:<{width}}  {c['summary']}{origin}")
-            lines += [f"  {'':<{width}}    {text}" for text in (_details(c) if whole else ())]
+    for c in components:
+        origin = "" if c["origin"] == "roadworthy" else f" (from {c['origin']})"
+        lines.append(f"  {c['name']:<{width}}  {c['summary']}{origin}")
+        lines += [f"  {'':<{width}}    {text}" for text in (_details(c) if whole else ())]
     return lines
 
 
 def _details(component: dict[str, Any]) -> list[str]:
     lines = []
-    if "fitted" in component:
-        fitted = component["fitted"]
-        lines.append("fitted on reference data" if fitted else "needs no reference data")
+    if component.get("reads"):
+        fitted = "fitted on reference data" if component["fitted"] else "needs no reference data"
+        lines.append(f"reads {' and '.join(component['reads'])}; {fitted}")
     for name, p in component["parameters"].items():
-        default = "" if p["required"] else f" = {_yaml(p['default'])}"
-        lines.append(f"{name}: {_short(p['type'])}{default}")
+        kind = re.sub(r"\b(roadworthy(\.\w+)*|collections\.abc|typing)\.", "", p["type"])
+        lines.append(f"{name}: {kind}" + ("" if p["required"] else f" = {p['default']!r}"))
         lines += [f"  {name}.{field}: {what}" for field, what in p.get("fields", {}).items()]
     for trait, content in component["traits"].items():
         if trait == "tables":
             rows = [(t, i, row) for t, of in content.items() for i, row in enumerate(of, start=1)]
-            lines += [f"level {i} of {table}: {_row(row)}" for table, i, row in rows]
+            lines += [f"level {i} of {table}: {_words(row)}" for table, i, row in rows]
+        elif trait == "extra":
+            from roadworthy.registry import install
+
+            lines.append(f"needs {content[0]} ({install(content[1])})")
         else:
-            lines.append(_trait(trait, content))
+            lines.append(f"{'for' if trait == 'of' else trait}: {_words(content)}")
     return lines
 
 
-def _trait(name: str, content: Any) -> str:
-    """A trait in words.
-
-    >>> _trait("default", ["text"]), _trait("bounded", True)
-    ('default for: text', 'between 0 and 1')
+def _words(content: Any) -> str:
     """
-    if name == "extra" and isinstance(content, list) and len(content) == 2:
-        from roadworthy.registry import install
-
-        return f"needs: {content[0]} ({install(content[1])})"
-    if name == "bounded" and content is True:
-        return "between 0 and 1"
-    words = ", ".join(map(str, content)) if isinstance(content, list) else content
-    return f"{TRAITS.get(name, name)}: {_row(content) if isinstance(content, dict) else words}"
-
-
-def _row(row: dict[str, Any]) -> str:
-    return ", ".join(f"{k} {v}" for k, v in row.items())
+    >>> _words(["image", "label"]), _words({"scale": 0.1}), _words(True)
+    ('image, label', 'scale 0.1', 'True')
+    """
+    if isinstance(content, dict):
+        return ", ".join(f"{k} {v}" for k, v in content.items())
+    return ", ".join(map(str, content)) if isinstance(content, list) else str(content)

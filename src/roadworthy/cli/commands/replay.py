@@ -26,6 +26,9 @@ EPILOG = (
     "Exit codes: 0 nothing to report, 1 an alarm was raised or the last window is above the limit "
     "with P > 97.5%, 2 usage or file error, 3 no alarm, but part of the stream has no estimate."
 )
+COUNTS = ("events", "unscored", "repeated", "without_id", "window", "every")
+ALARM = ("kind", "reason", "event", "time", "exceedance", "risk")
+"""Fields in JSON."""
 TABLES = (".csv", ".tsv", ".gz", ".parquet", ".pq")
 WRITTEN = (".csv", ".parquet", ".pq")
 """How the name of a file of windows may end."""
@@ -335,25 +338,14 @@ def _content(
         "blind_to": list(bundle.blind_to),
         "unit": bundle.unit,
         "tolerable": bundle.tolerable,
-        "events": found.events,
-        "unscored": found.unscored,
-        "repeated": found.repeated,
-        "without_id": found.without_id,
-        "window": found.window,
-        "every": found.every,
+        **{name: getattr(found, name) for name in COUNTS},
         "windows_in_all": len(found.windows),
         "cannot_tell": sum(not w.told for w in found.windows),
         "windows": [w.record() for w in windows],
         "at_the_end": [_end_record(state) for state in found.at_end],
         "alarms": [
-            {
-                "kind": alarm.kind,
-                "reason": alarm.reason,
-                "event": alarm.event,
-                "time": None if math.isnan(alarm.time) else alarm.time,
-                "exceedance": alarm.exceedance,
-                "risk": alarm.risk,
-            }
+            {name: getattr(alarm, name) for name in ALARM}
+            | {"time": None if math.isnan(alarm.time) else alarm.time}
             for alarm in found.alarms
         ],
         "truth": compared
