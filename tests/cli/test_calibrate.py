@@ -15,7 +15,7 @@ from made_scores import EXAMPLE
 import roadworthy
 from roadworthy.analysis.risk.tree import expectation
 from roadworthy.cli.commands.calibrate import alarm_in_words
-from roadworthy.cli.options import event_tree
+from roadworthy.cli.options import chosen_tree
 from roadworthy.data.samples import DataError
 from roadworthy.monitor import Bundle
 from roadworthy.monitor.compile import reversed_outcomes, summarise
@@ -131,8 +131,8 @@ def test_costs_price_right_and_wrong_answers(cli, table, tmp_path):
 
 def test_a_tree_in_a_file_is_the_same_as_its_costs(tmp_path):
     (tmp_path / "tree.yaml").write_text(TREE)
-    tree, constants = event_tree([], None, tmp_path / "tree.yaml")
-    plain, _ = event_tree(["right=635", "wrong=6735"], "EUR per patient", None)
+    tree, constants = chosen_tree([], None, tmp_path / "tree.yaml")
+    plain, _ = chosen_tree(["right=635", "wrong=6735"], "EUR per patient", None)
     at = dict(zip(plain.parameters, np.random.default_rng(0).random((3, 50)), strict=True))
     np.testing.assert_allclose(expectation(tree, at), expectation(plain, at))
     assert tree.unit == plain.unit and constants == {"spare": 0.5}
@@ -154,7 +154,7 @@ def test_a_tree_in_a_file_is_the_same_as_its_costs(tmp_path):
 def test_a_tree_that_cannot_be_used_is_refused(tmp_path, text, says):
     (tmp_path / "tree.yaml").write_text(text)
     with pytest.raises(DataError, match=says):
-        event_tree([], None, tmp_path / "tree.yaml")
+        chosen_tree([], None, tmp_path / "tree.yaml")
 
 
 def test_the_detector_whose_alarms_call_a_person_is_counted(cli, table, tmp_path):

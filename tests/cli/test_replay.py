@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from made_scores import EXAMPLE, FAR, normal, stream
 
 import roadworthy
-from roadworthy.cli.commands.replay import shown
+from roadworthy.cli.commands.replay import evenly
 from roadworthy.data.score_tables import read_scores
 from roadworthy.monitor import Bundle, Events, Monitor
 from roadworthy.monitor import replay as replaying
@@ -327,9 +327,9 @@ def test_a_table_in_place_of_the_bundle_is_refused(cli, bundle, tmp_path):
 
 
 def test_shown_windows_end_with_the_last():
-    assert shown(5, 40) == [0, 1, 2, 3, 4]
+    assert evenly(5, 40) == [0, 1, 2, 3, 4]
     for n in (41, 100, 1000, 4097):
-        found = shown(n, 40)
+        found = evenly(n, 40)
         assert len(set(found)) == 40 and found[-1] == n - 1 and found == sorted(found)
 
 

@@ -28,7 +28,7 @@ def test_a_log_is_as_wide_as_columns_says_and_its_lines_are_not_padded(
 
 def test_few_uneven_steps_are_counted_by_name_without_a_time_left() -> None:
     out = io.StringIO()
-    log = showing.Lines(out, patience=0.0)
+    log = showing.LineProgress(out, patience=0.0)
     log.stage("supervising", 13)
     log.advance(1)
     log.advance(2)

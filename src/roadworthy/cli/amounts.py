@@ -75,11 +75,11 @@ def moment(seconds: float, *, zone: bool = True) -> str:
     )
 
 
-def line(values: np.ndarray, told: np.ndarray, width: int = WIDTH) -> str:
+def bars(values: np.ndarray, told: np.ndarray, width: int = WIDTH) -> str:
     """Values from 0 to 1 as a line of bars; ? for those that are not `told`.
 
     >>> import numpy as np
-    >>> line(np.array([1.0, 0.9, 0.5, 0.0]), np.array([True, True, True, False]))
+    >>> bars(np.array([1.0, 0.9, 0.5, 0.0]), np.array([True, True, True, False]))
     '██▅?'
     """
     import numpy as np

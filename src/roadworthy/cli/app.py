@@ -25,7 +25,7 @@ EPILOG = (
 )
 
 
-def build(only: str | None = None) -> typer.Typer:
+def program(only: str | None = None) -> typer.Typer:
     """The program with every command in `commands`, or with the one that is asked for."""
     app = typer.Typer(
         name="roadworthy",
@@ -55,7 +55,7 @@ def run(arguments: Sequence[str]) -> int:
     debug = "--debug" in arguments or os.environ.get("ROADWORTHY_DEBUG", "") not in ("", "0")
     given = [a for a in arguments if a != "--debug"] or ["--help"]
     try:
-        code = build(given[0])(given, prog_name="roadworthy", standalone_mode=False)
+        code = program(given[0])(given, prog_name="roadworthy", standalone_mode=False)
         if code == exits.INTERRUPTED:
             raise KeyboardInterrupt
         showing.flush()

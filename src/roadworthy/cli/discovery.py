@@ -35,7 +35,7 @@ LOOKED_AT = 2000
 
 
 @dataclass(frozen=True)
-class Found:
+class Discovery:
     """What a path is: keys of the assessment file, the task they speak for, and what to check."""
 
     keys: dict[str, Any]
@@ -48,35 +48,37 @@ class Found:
     """Whether inputs are rows of numbers, which no transform changes."""
 
 
-def subject_at(path: str, base: Path) -> Found:
+def subject_at(path: str, base: Path) -> Discovery:
     """The subject section for a path, seen from the folder of the assessment file."""
     if path.startswith(("http://", "https://")):
-        return Found({"server": path, "model": "model"}, check=("model",))
+        return Discovery({"server": path, "model": "model"}, check=("model",))
     place, _, name = path.partition(".py:") if ".py:" in path else (path, "", "")
     file = base / (f"{place}.py" if name else path)
     suffix = file.suffix.lower()
     if suffix == ".py":
         return _python(f"{place}.py" if name else path, file, name)
     if suffix == ".onnx":
-        return Found({"onnx": path})
+        return Discovery({"onnx": path})
     if suffix in WEIGHTS:
         if not (file.parent / "model.py").is_file():
             raise SubjectError(f"{path} holds weights; expected model.py, which builds it, beside")
         found = _python((Path(path).parent / "model.py").as_posix(), file.parent / "model.py", "")
-        return Found({**found.keys, "weights": path}, check=found.check)
+        return Discovery({**found.keys, "weights": path}, check=found.check)
     inside = [p.suffix.lower() for p in file.iterdir()] if file.is_dir() else [suffix]
     if any(s in PREDICTIONS for s in inside):
-        return Found({"predictions": path}, absent=not file.exists())
+        return Discovery({"predictions": path}, absent=not file.exists())
     raise SubjectError(
         f"{path} is no known subject; expected a .py file, .onnx, .safetensors or .pt beside "
         f"model.py, an http:// address, or predictions ({', '.join(PREDICTIONS)})"
     )
 
 
-def data_at(path: str, base: Path, *, target: str | None = None, task: str | None = None) -> Found:
+def data_at(
+    path: str, base: Path, *, target: str | None = None, task: str | None = None
+) -> Discovery:
     """The test section for a path; `target` names the column or array to predict."""
     if path in (BUNDLED, f"bundled:{BUNDLED}"):
-        return Found({"bundled": BUNDLED, "split": "test"}, "classification")
+        return Discovery({"bundled": BUNDLED, "split": "test"}, "classification")
     place = base / path
     if not place.exists():
         raise DataError(f"there is no data at {path}, seen from {base.resolve()}")
@@ -90,7 +92,7 @@ def data_at(path: str, base: Path, *, target: str | None = None, task: str | Non
     if suffix in (".csv", ".tsv"):
         return _csv(path, place, target, task)
     if suffix in (".jsonl", ".ndjson"):
-        return Found({"dialogue": path}, "dialogue")
+        return Discovery({"dialogue": path}, "dialogue")
     if suffix == ".json":
         return _json(path, place)
     raise DataError(
@@ -119,7 +121,7 @@ def candidates(folder: Path, *, target: str | None = None) -> tuple[list[str], l
     return subjects, [name for name in data if "test" in name.lower()] or data
 
 
-def _python(path: str, file: Path, name: str) -> Found:
+def _python(path: str, file: Path, name: str) -> Discovery:
     """A function or class of a Python file; what takes no argument builds a model."""
     if not file.is_file():
         raise SubjectError(f"there is no file {path}")
@@ -147,36 +149,38 @@ def _python(path: str, file: Path, name: str) -> Found:
     weights = sorted(p.name for p in file.parent.iterdir() if p.suffix in WEIGHTS)
     if adapter == "torch" and len(weights) == 1:
         keys["weights"] = (Path(path).parent / weights[0]).as_posix()
-    return Found(keys, check=() if name or len(defined) == 1 else (adapter,))
+    return Discovery(keys, check=() if name or len(defined) == 1 else (adapter,))
 
 
-def _folder(path: str, place: Path) -> Found:
+def _folder(path: str, place: Path) -> Discovery:
     inside = sorted(place.iterdir())
     suffixes = {p.suffix.lower() for p in inside}
     if any((p / "img1").is_dir() for p in inside):
-        return Found({"frames": path}, "tracking")
+        return Discovery({"frames": path}, "tracking")
     if ".wav" in suffixes and (".txt" in suffixes or (place / "transcription").exists()):
-        return Found({"audio": path}, "speech")
+        return Discovery({"audio": path}, "speech")
     idx = [p for p in inside if "images" in p.name and "ubyte" in p.name]
     if idx:
         chosen = next((p for p in idx if "t10k" in p.name or "test" in p.name), idx[0])
         return _idx((Path(path) / chosen.name).as_posix(), chosen)
     if any(f.suffix.lower() in PICTURES for p in inside if p.is_dir() for f in p.iterdir()):
-        return Found({"image_folder": path}, "classification")
+        return Discovery({"image_folder": path}, "classification")
     raise DataError(
         f"the folder {path} holds no known form of data; expected images in one subfolder a class, "
         ".wav with .txt, idx files or MOTChallenge sequences, or name a file in it"
     )
 
 
-def _idx(path: str, place: Path) -> Found:
+def _idx(path: str, place: Path) -> Discovery:
     labels = place.name.replace("images", "labels").replace("idx3", "idx1")
     if labels == place.name or not (place.parent / labels).is_file():
         raise DataError(f"{path} holds images; expected their labels ({labels}) beside it")
-    return Found({"idx": path, "labels": (Path(path).parent / labels).as_posix()}, "classification")
+    return Discovery(
+        {"idx": path, "labels": (Path(path).parent / labels).as_posix()}, "classification"
+    )
 
 
-def _npz(path: str, place: Path, target: str | None) -> Found:
+def _npz(path: str, place: Path, target: str | None) -> Discovery:
     import numpy as np
 
     with np.load(place, allow_pickle=False) as archive:
@@ -193,10 +197,10 @@ def _npz(path: str, place: Path, target: str | None) -> Found:
     keys |= {"images": images} if images != "images" else {}
     keys |= {"labels": labels} if labels != "labels" else {}
     task = "regression" if kinds[labels] == "f" else "classification"
-    return Found(keys, task, vectors=len(shapes[images]) < 3)
+    return Discovery(keys, task, vectors=len(shapes[images]) < 3)
 
 
-def _csv(path: str, place: Path, target: str | None, task: str | None) -> Found:
+def _csv(path: str, place: Path, target: str | None, task: str | None) -> Discovery:
     """A table of images or features; the column to predict goes by a name that says so."""
     with place.open(encoding="utf-8-sig", newline="") as stream:
         reader = csv.reader(stream, delimiter="\t" if place.suffix.lower() == ".tsv" else ",")
@@ -204,7 +208,7 @@ def _csv(path: str, place: Path, target: str | None, task: str | None) -> Found:
         rows = [row for row in itertools.islice(reader, LOOKED_AT) if len(row) == len(header)]
     cells = {name: [row[at] for row in rows] for at, name in enumerate(header)}
     if {"audio", "transcript"} <= set(header):
-        return Found({"audio": path}, "speech")
+        return Discovery({"audio": path}, "speech")
     chosen = target or _first(cells, (*LABELS, *TARGETS))
     pictured = [
         n for n in header if cells[n] and all(c.lower().endswith(PICTURES) for c in cells[n])
@@ -232,20 +236,22 @@ def _csv(path: str, place: Path, target: str | None, task: str | None) -> Found:
     if numeric or chosen != "label":
         keys["target" if numeric else "label"] = chosen
     check = () if pictured or task is not None else ("features", "label", "target")
-    return Found(keys, "regression" if numeric else "classification", check, vectors=not pictured)
+    return Discovery(
+        keys, "regression" if numeric else "classification", check, vectors=not pictured
+    )
 
 
-def _json(path: str, place: Path) -> Found:
+def _json(path: str, place: Path) -> Discovery:
     document = json.loads(place.read_text(encoding="utf-8"))
     if isinstance(document, list):
-        return Found({"dialogue": path}, "dialogue")
+        return Discovery({"dialogue": path}, "dialogue")
     if not isinstance(document, dict) or not {"images", "annotations"} <= set(document):
         raise DataError(f"{path} is neither COCO (images and annotations) nor a list of goals")
     first = document["images"][0]["file_name"] if document["images"] else ""
     folders = [place.parent, *sorted(p for p in place.parent.iterdir() if p.is_dir())]
     images = next((f for f in folders if (f / first).is_file()), place.parent / "images")
     shown = (Path(path).parent / images.relative_to(place.parent)).as_posix()
-    return Found({"coco": path, "images": shown}, "detection")
+    return Discovery({"coco": path, "images": shown}, "detection")
 
 
 def _first(names: dict[str, Any], wanted: tuple[str, ...]) -> str | None:

@@ -2,7 +2,7 @@
 
 >>> named_scores(["energy", "knn"], ["energy=nrg"])
 {'energy': 'nrg', 'knn': 'knn'}
->>> event_tree(["right=635", "wrong=6735"], "EUR per patient", None)[0].unit
+>>> chosen_tree(["right=635", "wrong=6735"], "EUR per patient", None)[0].unit
 'EUR per patient'
 """
 
@@ -51,7 +51,7 @@ def named_scores(names: Sequence[str], given: Sequence[str]) -> dict[str, str]:
     return {name: found.get(name, name) for name in names}
 
 
-def event_tree(
+def chosen_tree(
     costs: Sequence[str], unit: str | None, file: Path | None
 ) -> tuple[Tree, dict[str, float]]:
     """The event tree that options describe, and the constants that a file gives with it."""

@@ -103,7 +103,7 @@ def flush() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-class Shown(AbstractContextManager["Shown"]):
+class SilentProgress(AbstractContextManager["SilentProgress"]):
     """Progress that is shown while the context is open."""
 
     def stage(self, name: str, total: int) -> None:
@@ -124,7 +124,7 @@ class Shown(AbstractContextManager["Shown"]):
         return None
 
 
-class Bar(Shown):
+class BarProgress(SilentProgress):
     """A bar on a terminal: stage, how far, time spent and time left."""
 
     def __init__(self) -> None:
@@ -142,7 +142,7 @@ class Bar(Shown):
         )
         self._task: TaskID | None = None
 
-    def __enter__(self) -> Bar:
+    def __enter__(self) -> BarProgress:
         self._bar.start()
         return self
 
@@ -165,7 +165,7 @@ class Bar(Shown):
         self._bar.console.print(text)
 
 
-class Lines(Shown):
+class LineProgress(SilentProgress):
     """Plain lines for a log."""
 
     def __init__(self, stream: IO[str] | None = None, *, patience: float = PATIENCE) -> None:
@@ -199,8 +199,8 @@ class Lines(Shown):
         print(f"[{self._last - self._start:7.1f} s] {text}", file=self._stream, flush=True)
 
 
-def shown(*, quiet: bool) -> Shown:
+def shown(*, quiet: bool) -> SilentProgress:
     """The progress that fits where standard error goes."""
     if quiet:
-        return Shown()
-    return Bar() if sys.stderr.isatty() else Lines()
+        return SilentProgress()
+    return BarProgress() if sys.stderr.isatty() else LineProgress()

@@ -106,7 +106,7 @@ class Compared(NamedTuple):
     mean_absolute_error: float
 
 
-class Sample(NamedTuple):
+class KnownOutcomes(NamedTuple):
     """Known outcomes, beside what was estimated of the windows they lie in."""
 
     known: int
@@ -169,7 +169,7 @@ class Replay:
         return Compared(len(found), sum(w.covered for w in found), float(np.mean(errors)))
 
     @property
-    def sample(self) -> Sample | None:
+    def sample(self) -> KnownOutcomes | None:
         """What known outcomes say, however few a window; None if there are none."""
         from roadworthy.statistics import wilson
 
@@ -180,7 +180,7 @@ class Replay:
         accuracy = [w.state.accuracy for w in self.windows]
         estimate = float(np.average(accuracy, weights=weights)) if any(weights) else None
         bounds = wilson(right, known)
-        return Sample(known, right, right / known, bounds.low, bounds.high, estimate)
+        return KnownOutcomes(known, right, right / known, bounds.low, bounds.high, estimate)
 
     @property
     def missed(self) -> int | None:

@@ -29,10 +29,10 @@ FEW = 300
 
 def add_to(app: typer.Typer) -> None:
     """Make it a command."""
-    app.command("calibrate")(calibrate)
+    app.command("calibrate")(_calibrate)
 
 
-def calibrate(
+def _calibrate(
     scores: Annotated[Path, Argument(help="CSV, CSV.gz or Parquet: kind, correct, and scores.")],
     out: Annotated[Path | None, Option(help="The bundle to write (SCORES.bundle.json).")] = None,
     cost: Annotated[list[str] | None, Option(help="right=635, wrong=6735 (repeat it).")] = None,
@@ -74,12 +74,18 @@ def calibrate(
     The table has one row a case: the kind of shift (clean without any), whether the answer was
     right, and the scores of one or more supervisors.
     """
-    from roadworthy.cli.options import event_tree, refuse_no_folder, refuse_own_input
+    from roadworthy.cli.options import chosen_tree, refuse_no_folder, refuse_own_input
     from roadworthy.data.samples import DataError
-    from roadworthy.monitor.compile import PRIOR_EVENTS, pace, read_table, stem, summarise
-    from roadworthy.monitor.compile import calibrate as compiled
+    from roadworthy.monitor.compile import (
+        PRIOR_EVENTS,
+        calibrate,
+        pace,
+        read_table,
+        stem,
+        summarise,
+    )
 
-    chosen, constants = event_tree(cost or [], unit, tree)
+    chosen, constants = chosen_tree(cost or [], unit, tree)
     if events_per_day is not None and not LEAST <= events_per_day <= MOST:
         raise DataError(f"--events-per-day {events_per_day:g}: expected {LEAST:g} to {MOST:g}")
     if prior is None and prior_events is not None:
@@ -102,7 +108,7 @@ def calibrate(
     )
     with showing.shown(quiet=json) as progress:
         try:
-            bundle = compiled(
+            bundle = calibrate(
                 table,
                 tree=chosen,
                 constants=constants,

@@ -16,12 +16,12 @@ def add_to(app: typer.Typer) -> None:
     group = typer.Typer(
         help="The cases of an assessment: list them, export them.", no_args_is_help=True
     )
-    group.command("export")(export)
+    group.command("export")(_export)
     group.command("list")(list_cases)
     app.add_typer(group, name="cases")
 
 
-def export(
+def _export(
     file: Annotated[Path, Argument(help="The assessment file.")],
     out: Annotated[Path, Option(help="A new folder.")],
     format: Annotated[

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 def add_to(app: typer.Typer) -> None:
     """Make it a command."""
-    app.command("compare")(compare)
+    app.command("compare")(_compare)
 
 
-def compare(
+def _compare(
     first: Annotated[Path, Argument(help="The earlier run's folder.")],
     second: Annotated[Path, Argument(help="The later run's folder.")],
     json: Annotated[bool, Option("--json", help="Print JSON and nothing else.")] = False,

@@ -22,12 +22,12 @@ def add_to(app: typer.Typer) -> None:
     group = typer.Typer(
         help="Fetch public data sets; see what an assessment's data hold.", no_args_is_help=True
     )
-    group.command("get")(get)
+    group.command("get")(_get)
     group.command("show")(show)
     app.add_typer(group, name="data")
 
 
-def get(
+def _get(
     name: Annotated[str, Argument(help="fashion-mnist or mnist.")],
     into: Annotated[Path, Option(help="The folder to put it in.")] = Path("data"),
     source: Annotated[
@@ -51,7 +51,7 @@ def show(
     from roadworthy.execution.plan import load_data
     from roadworthy.spec import Assessment
 
-    found = {role: described(data) for role, data in load_data(Assessment.read(file)).items()}
+    found = {role: _described(data) for role, data in load_data(Assessment.read(file)).items()}
     if json:
         showing.print_json(found)
         return
@@ -60,7 +60,7 @@ def show(
         showing.print_lines([role, *lines])
 
 
-def described(data: Dataset) -> dict[str, Any]:
+def _described(data: Dataset) -> dict[str, Any]:
     """What a data set holds, in numbers."""
     import numpy as np
 

@@ -13,7 +13,7 @@ import typer
 from typer import Argument, Option
 
 if TYPE_CHECKING:
-    from roadworthy.cli.discovery import Found
+    from roadworthy.cli.discovery import Discovery
 
 CHECK = "   # please check"
 TRANSFORMS = ("gaussian_noise", "motion_blur", "contrast", "background_noise", "swap_characters")
@@ -107,7 +107,7 @@ def _seen_from(base: Path, given: str) -> str:
     return f"{Path(os.path.relpath(path.resolve(), base)).as_posix()}{colon}{name}"
 
 
-def draft(file: str, name: str, task: str, subject: Found, data: Found) -> str:
+def draft(file: str, name: str, task: str, subject: Discovery, data: Discovery) -> str:
     """The text of the file."""
     from roadworthy.data.values import CLASS_SCORES, TASKS
 

@@ -47,7 +47,7 @@ def list_components(
     from roadworthy import registry
 
     rooms = [room] if room else list(registry.ROOMS)
-    found = {name: [described(c) for c in registry.components(name).values()] for name in rooms}
+    found = {name: [_described(c) for c in registry.components(name).values()] for name in rooms}
     if json:
         showing.print_json(found)
         return
@@ -61,7 +61,7 @@ def list_components(
         showing.print_lines([""])
 
 
-def described(component: Component) -> dict[str, Any]:
+def _described(component: Component) -> dict[str, Any]:
     """What a component says of itself, ready for JSON."""
     return {
         "name": component.name,

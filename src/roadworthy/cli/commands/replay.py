@@ -12,7 +12,7 @@ import typer
 from typer import Argument, Option
 
 from roadworthy.cli import exits, showing
-from roadworthy.cli.amounts import cost_of, coverage_of, is_date, line, many, moment, percent
+from roadworthy.cli.amounts import bars, cost_of, coverage_of, is_date, many, moment, percent
 
 if TYPE_CHECKING:
     from roadworthy.monitor import Alarm, RiskState
@@ -36,10 +36,10 @@ WRITTEN = (".csv", ".parquet", ".pq")
 
 def add_to(app: typer.Typer) -> None:
     """Make it a command."""
-    app.command("replay", epilog=EPILOG)(replay)
+    app.command("replay", epilog=EPILOG)(_replay)
 
 
-def replay(
+def _replay(
     bundle: Annotated[Path, Argument(help="What `roadworthy calibrate` wrote.")],
     stream: Annotated[Path, Argument(help="CSV, CSV.gz or Parquet with the same scores, by time.")],
     window: Annotated[int | None, Option(min=10, help="Events a window (the alarm's).")] = None,
@@ -61,7 +61,7 @@ def replay(
     from roadworthy.data.samples import DataError
     from roadworthy.data.score_tables import open_scores
     from roadworthy.monitor import Bundle
-    from roadworthy.monitor.replay import replay as replayed
+    from roadworthy.monitor.replay import replay
 
     if bundle.suffix.lower() in TABLES:
         raise DataError(f"{bundle} is a table; expected: roadworthy replay BUNDLE STREAM")
@@ -83,7 +83,7 @@ def replay(
     rows = file.opened.rows or 0
     with showing.shown(quiet=json or rows < LONG) as progress:
         progress.stage("replaying", rows)
-        found = replayed(
+        found = replay(
             chosen,
             file,
             window=size,
@@ -92,8 +92,10 @@ def replay(
             progress=progress.advance,
         )
     if out is not None:
-        write(found, out)
-    windows = found.windows if everything else [found.windows[i] for i in shown(len(found.windows))]
+        _write(found, out)
+    windows = (
+        found.windows if everything else [found.windows[i] for i in evenly(len(found.windows))]
+    )
     if json:
         showing.print_json(_content(bundle, stream, found, windows))
     else:
@@ -105,7 +107,7 @@ def replay(
     return exits.MET if found.complete else exits.INCONCLUSIVE
 
 
-def write(found: Replay, path: Path) -> None:
+def _write(found: Replay, path: Path) -> None:
     """The windows as a table."""
     import pyarrow as pa
     from pyarrow import csv, parquet
@@ -124,10 +126,10 @@ def write(found: Replay, path: Path) -> None:
         parquet.write_table(table, path, compression="zstd")
 
 
-def shown(n: int, most: int = ROWS) -> list[int]:
+def evenly(n: int, most: int = ROWS) -> list[int]:
     """Which of n windows are shown: all, or so many at even distances, the last one among them.
 
-    >>> shown(3), shown(100, 4)
+    >>> evenly(3), evenly(100, 4)
     ([0, 1, 2], [24, 49, 74, 99])
     """
     return list(range(n)) if n <= most else [(i + 1) * n // most - 1 for i in range(most)]
@@ -196,11 +198,11 @@ def _head(path: Path, stream: Path, found: Replay, rows: int) -> list[str]:
         *(f"warning: {warning}" for warning in bundle.warnings),
         *(f"note: {note}" for note in _notes(found)),
         "",
-        f"accuracy  {line(accuracy, np.array([w.told for w in windows]))}"
+        f"accuracy  {bars(accuracy, np.array([w.told for w in windows]))}"
         "  from 0% ▁ to 100% █, ? no estimate",
     ]
     if np.isfinite(truth).any():
-        lines.append(f"truth     {line(truth, np.isfinite(truth))}")
+        lines.append(f"truth     {bars(truth, np.isfinite(truth))}")
     if rows < len(windows):
         lines.append(f"{rows} of {len(windows):,} windows; --all shows all, --out writes all")
     return lines

@@ -12,10 +12,10 @@ from roadworthy.cli import showing
 
 def add_to(app: typer.Typer) -> None:
     """Make it a command."""
-    app.command("schema")(schema)
+    app.command("schema")(_schema)
 
 
-def schema(
+def _schema(
     of: Annotated[Literal["assessment", "report"], Argument(help="Which file.")] = "assessment",
 ) -> None:
     """Print the JSON schema of the assessment file or of report.json."""
