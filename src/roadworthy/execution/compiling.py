@@ -13,10 +13,9 @@ from typing import Any
 
 from roadworthy.analysis.calibration import Threshold
 from roadworthy.analysis.risk.alarmed_cells import TAKEN_TO_BE, alarms_in_words
-from roadworthy.analysis.risk.calibration import Calibration
+from roadworthy.analysis.risk.calibration import CLEAN, Calibration
 from roadworthy.analysis.risk.deployed import Deployed
 from roadworthy.analysis.risk.prototypes import LIVE_PARAMETERS, accuracy_tree, constants_told
-from roadworthy.analysis.risk.rows import CLEAN
 from roadworthy.analysis.risk.tolerating import NOBODY_SAID, nobody_said
 from roadworthy.analysis.risk.tree import Tree
 from roadworthy.execution.forecasting import forecast_of

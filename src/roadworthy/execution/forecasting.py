@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from roadworthy.analysis.risk.alarmed_cells import alarms_of_rows
 from roadworthy.analysis.risk.assessed import Rows, assess_risk
-from roadworthy.analysis.risk.calibration import Calibration
-from roadworthy.analysis.risk.rows import CLEAN
+from roadworthy.analysis.risk.calibration import CLEAN, Calibration
 from roadworthy.analysis.risk.tree import Tree
 from roadworthy.cases.circumstance import Circumstance
 from roadworthy.execution.in_use import in_use, shifted_in_use

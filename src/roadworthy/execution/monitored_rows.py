@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from roadworthy.analysis.observed import Observed
-from roadworthy.analysis.risk.rows import CLEAN, FEW
+from roadworthy.analysis.risk.calibration import CLEAN, FEW
 from roadworthy.execution.failing import never_wrong
 from roadworthy.execution.observing import Seen, filtered
 from roadworthy.execution.plan import Plan

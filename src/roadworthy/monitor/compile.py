@@ -347,7 +347,7 @@ def tolerated(
 
     Kinds of a few rows are left out.
     """
-    from roadworthy.analysis.risk.firm_kinds import of_firm_kinds
+    from roadworthy.analysis.risk.calibration import of_firm_kinds
     from roadworthy.monitor.bundle import Bundle
 
     calibration = of_firm_kinds(calibration)
@@ -366,8 +366,8 @@ def left_out(
     from what was left out. With `counted` rows, half of these (whole groups) are counted and windows
     are drawn from the other half. None if there are fewer than two kinds with enough rows.
     """
+    from roadworthy.analysis.risk.calibration import FEW_OF_A_KIND
     from roadworthy.analysis.risk.estimator import Estimator
-    from roadworthy.analysis.risk.firm_kinds import FEW_OF_A_KIND
     from roadworthy.analysis.risk.prototypes import accuracy_tree
 
     names, counts = np.unique(rows.kind, return_counts=True)
