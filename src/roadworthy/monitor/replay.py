@@ -474,16 +474,16 @@ class _Ids:
 
     def fresh(self, ids: np.ndarray) -> np.ndarray:
         """Which of these have not been seen before."""
-        found = np.ones(len(ids), dtype=bool)
-        for at, name in enumerate(ids.tolist()):
-            if not name:
-                continue
-            if name in self._now or name in self._before:
-                found[at] = False
-            else:
-                self._now.add(name)
-            if len(self._now) >= self._least:
-                self._before, self._now = self._now, set()
+        names, known = ids.tolist(), self._before | self._now
+        found = np.ones(len(names), dtype=bool)
+        distinct = set(names)
+        if len(distinct) < len(names) or not known.isdisjoint(distinct):
+            for at, name in enumerate(names):
+                found[at] = not name or name not in known
+                known.add(name)
+        self._now |= distinct - {""}
+        if len(self._now) >= self._least:
+            self._before, self._now = self._now, set()
         return found
 
 
