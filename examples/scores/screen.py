@@ -50,7 +50,7 @@ def main() -> None:
     estimator = Estimator(calibration, accuracy_tree())
     clean = table.kind == "clean"
     cbpe = Cbpe.fit(1 - table.columns["max_softmax"][clean], table.correct[clean])
-    print("| kind | truth | confidence (CBPE) | monitor | truth in its interval | cannot tell |")
+    print("| kind | truth | confidence (CBPE) | monitor | truth in its interval | no estimate |")
     print("| --- | --- | --- | --- | --- | --- |")
     for kind in ("clean", *CALIBRATED, *UNSEEN):
         scores, correct = scorer(shifted(images, ids, np.full(len(ids), kind)), labels)

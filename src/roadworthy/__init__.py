@@ -1,5 +1,8 @@
 """Is this AI system fit for the road, and is it still?
 
+`assess` runs an assessment file; `calibrate` compiles a table of scores into a bundle, `replay` runs
+a stream through its monitor, and `Monitor` takes events one batch at a time.
+
 >>> import roadworthy
 >>> roadworthy.Interval.__name__
 'Interval'
@@ -31,6 +34,11 @@ if TYPE_CHECKING:
     from roadworthy.execution.assess import Run, assess
     from roadworthy.execution.work import Unfinished
     from roadworthy.finding import Finding
+    from roadworthy.monitor.bundle import Bundle
+    from roadworthy.monitor.compile import calibrate
+    from roadworthy.monitor.events import Events
+    from roadworthy.monitor.monitor import Monitor
+    from roadworthy.monitor.replay import Replay, replay
     from roadworthy.registry import register
     from roadworthy.spec import SpecError
     from roadworthy.statistics.interval import Interval
@@ -53,11 +61,15 @@ _HOME = {
     "VECTOR": "data.values",
     "Audio": "data.items",
     "Boxes": "data.items",
+    "Bundle": "monitor.bundle",
     "DataError": "data.samples",
     "Dataset": "data.samples",
     "Episode": "data.items",
+    "Events": "monitor.events",
     "Finding": "finding",
     "Interval": "statistics.interval",
+    "Monitor": "monitor.monitor",
+    "Replay": "monitor.replay",
     "Run": "execution.assess",
     "SpecError": "spec",
     "SubjectError": "subject.module",
@@ -65,9 +77,11 @@ _HOME = {
     "Tracks": "data.items",
     "Unfinished": "execution.work",
     "assess": "execution.assess",
+    "calibrate": "monitor.compile",
     "function_module": "subject.module",
     "load": "data.samples",
     "register": "registry",
+    "replay": "monitor.replay",
 }
 """Public name -> the module in which it lives."""
 
@@ -85,11 +99,15 @@ __all__ = [
     "VECTOR",
     "Audio",
     "Boxes",
+    "Bundle",
     "DataError",
     "Dataset",
     "Episode",
+    "Events",
     "Finding",
     "Interval",
+    "Monitor",
+    "Replay",
     "Run",
     "SpecError",
     "SubjectError",
@@ -98,9 +116,11 @@ __all__ = [
     "Unfinished",
     "__version__",
     "assess",
+    "calibrate",
     "function_module",
     "load",
     "register",
+    "replay",
 ]
 
 

@@ -40,19 +40,19 @@ def test_a_case_that_ends_the_program_failed(tiny, cli):
 
 
 def test_code_that_ends_the_program_anywhere_else_is_an_error_too(cli, monkeypatch):
-    def build():
+    def program(only):
         def command(*arguments, **options):
             raise SystemExit(0)
 
         return command
 
-    monkeypatch.setattr(app, "build", build)
+    monkeypatch.setattr(app, "program", program)
     answer = cli("runs")
     assert answer.code == 2 and "sys.exit(0)" in answer.err
 
 
 def test_a_reader_who_left_is_no_error(monkeypatch, cli):
-    def build():
+    def program(only):
         def command(*arguments, **options):
             try:
                 raise BrokenPipeError(32, "Broken pipe")
@@ -61,7 +61,7 @@ def test_a_reader_who_left_is_no_error(monkeypatch, cli):
 
         return command
 
-    monkeypatch.setattr(app, "build", build)
+    monkeypatch.setattr(app, "program", program)
     assert cli("runs").code == 0
 
 

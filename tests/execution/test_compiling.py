@@ -16,14 +16,14 @@ from rich.console import Console
 from sorter import SMALL, bundle_of, drawn, laid_out, run
 
 from roadworthy.cli.commands.assess import _print
-from roadworthy.cli.replaying import replay
 from roadworthy.data.scores import open_scores
 from roadworthy.data.values import CLASS_SCORES, Kind
 from roadworthy.execution.assess import Run
 from roadworthy.execution.monitored_rows import MOST, _columns
 from roadworthy.monitor import Bundle, EventError, Events, Monitor, Windows
-from roadworthy.monitor.before_release import LabelledRows
 from roadworthy.monitor.bundle import Beforehand
+from roadworthy.monitor.compile import LabelledRows
+from roadworthy.monitor.replay import replay
 from roadworthy.registry import register, remove
 from roadworthy.report.html import html
 from roadworthy.report.run_view import RunView
@@ -124,7 +124,7 @@ def test_the_run_and_its_report_name_the_bundle_and_what_it_rests_on(clothes: Ru
         "made from clean data by transforms: noise, shake" in notes and "fused is not read" in notes
     )
     assert (
-        "no tolerable limit set" in notes
+        "nobody said what is tolerable" in notes
         and "10,000 events a day, for want of a better number" in notes
     )
     assert "synthetic" not in bundle.calibrated_on and not any(
@@ -163,8 +163,9 @@ def test_a_replay_of_the_nominal_test_scores_holds_their_accuracy(
     )
     whole = replay(bundle, open_scores(stream, columns=list(columns)), window=600)
     accuracy = float((~cases["failure"][nominal]).mean())
-    assert whole.estimates.accuracy_low[0] <= accuracy <= whole.estimates.accuracy_high[0]
-    assert abs(whole.estimates.accuracy[0] - accuracy) < 0.04
+    state = whole.windows[0].state
+    assert state.accuracy_low <= accuracy <= state.accuracy_high
+    assert abs(state.accuracy - accuracy) < 0.04
 
 
 def test_an_event_of_another_subject_is_refused(clothes: Run) -> None:
@@ -244,7 +245,9 @@ def test_several_events_are_priced_in_the_run_and_in_its_monitor(user: Path) -> 
     )
     done = run(user, SMALL, ("execution:", more))
     said = done.record["risk"]
-    note = "p_adversarial, accuracy_adversarial are not measured: the given values are used"
+    note = (
+        "neither cases nor a stream tell p_adversarial, accuracy_adversarial: what was given stands"
+    )
     right = said["parameters"]
     wrong = 0.2 * (1 - right["accuracy_shifted"]) + 0.1 * 0.7 + 0.7 * (1 - right["accuracy_clean"])
     assert said["value"] == pytest.approx(1 + 89 * wrong)

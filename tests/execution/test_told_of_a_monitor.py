@@ -14,12 +14,11 @@ from sorter import SMALL, bundle_of, laid_out, run
 from roadworthy.analysis.risk.amounts import amount
 from roadworthy.analysis.risk.tolerable import NOBODY_SAID, nobody_said
 from roadworthy.cli.commands.assess import _print
-from roadworthy.cli.commands.replay import head
-from roadworthy.cli.replaying import Replayed, replay
-from roadworthy.cli.resting_on import cautions
+from roadworthy.cli.commands.replay import _head
 from roadworthy.data.scores import open_scores
 from roadworthy.execution.assess import Run
 from roadworthy.monitor.bundle import Bundle
+from roadworthy.monitor.replay import Replay, replay
 from roadworthy.report.html import html
 from roadworthy.report.run_view import RunView
 from roadworthy.store import RunFolder
@@ -39,7 +38,7 @@ def warned(user: Path, tolerable: str, probability: str = "0.9") -> Run:
     return run(user, SMALL, likely, ("execution:", COSTS.replace("TOLERABLE", tolerable)))
 
 
-def replayed(done: Run, user: Path) -> Replayed:
+def replayed(done: Run, user: Path) -> Replay:
     """The scores of a run's own cases as a stream."""
     bundle, cases = bundle_of(done), RunFolder.open(done.folder).cases()
     columns = {n: cases[f"score.{n}"] for n in bundle.calibration.names}
@@ -106,7 +105,7 @@ def test_the_bundle_has_the_name_and_version_of_its_subject_beside_the_fingerpri
         user, SMALL, (versioned[0], "python: subject.py:predict, name: eye}"), runs=user / "named"
     )
     assert bundle_of(named).title == "eye"
-    first = head(bundle, Path("bundle.json"), Path("today.parquet"), replayed(done, user), 3)[0]
+    first = _head(Path("bundle.json"), Path("today.parquet"), replayed(done, user), 3)[0]
     assert first.startswith("sorter 1.0: today.parquet: 480 events")
 
 
@@ -134,23 +133,23 @@ def test_what_was_chosen_for_the_user_stands_on_the_terminal(user: Path) -> None
     view = RunView.open(run(user).folder)
     said = printed(view)
     assert (
-        f"no tolerable limit set: using {amount(view.run['monitor']['tolerable'])} wrong answers per case"
+        f"nobody said what is tolerable: {amount(view.run['monitor']['tolerable'])} wrong answers per case"
         in said
     )
     assert "false alarms are counted at 10,000 events a day, for want of a better number" in said
-    assert NOBODY_SAID not in printed(view, quiet=True)
+    assert "nobody said" not in printed(view, quiet=True)
     stated = (
         "execution:",
         COSTS.replace("TOLERABLE", "1") + "\nmonitor: {events_per_day: 500}\nexecution:",
     )
     own = (stated[0], stated[1].replace("\nexecution:\nmonitor", "\nmonitor"))
     told = printed(RunView.open(run(user, SMALL, own).folder))
-    assert NOBODY_SAID not in told and "for want of a better number" not in told
+    assert "nobody said" not in told and "for want of a better number" not in told
 
 
 def unsaid(bundle: Bundle) -> list[str]:
     """What a bundle has noted of a limit that nobody chose."""
-    return [note for note in cautions(bundle) if note.startswith(NOBODY_SAID)]
+    return [note for note in bundle.made["notes"] if note.startswith(NOBODY_SAID)]
 
 
 def test_a_limit_that_nobody_chose_stands_in_the_bundle_as_one_that_calibrate_chose(
@@ -159,13 +158,13 @@ def test_a_limit_that_nobody_chose_stands_in_the_bundle_as_one_that_calibrate_ch
     done = run(user)
     bundle = bundle_of(done)
     said = nobody_said(bundle.tolerable or 0.0, "wrong answers per case")
-    assert unsaid(bundle) == [said] and said.endswith("if 20% of events are shifted")
+    assert unsaid(bundle) == [said] and said.endswith("in which one event in five is shifted")
     assert said in bundle_view(bundle)["notes"], "the page shows it"
-    assert [n for n in done.record["monitor"]["notes"] if NOBODY_SAID in n] == [
+    assert [n for n in done.record["monitor"]["notes"] if "nobody said" in n] == [
         f"{said}; set yours with risk: {{…, tolerable: …}}"
     ]
-    assert f"note: {said}" in head(
-        bundle, Path("bundle.json"), Path("today.parquet"), replayed(done, user), 3
+    assert f"note: {said}" in _head(
+        Path("bundle.json"), Path("today.parquet"), replayed(done, user), 3
     )
 
 
@@ -174,7 +173,7 @@ def test_it_is_chosen_by_the_events_that_should_be_clean_where_some_are_expected
 ) -> None:
     likely = run(user, SMALL, ("table: wang}", "table: wang, probability: 0.1}"))
     (said,) = unsaid(bundle_of(likely))
-    assert said.endswith("if 20% of the events that should be clean are shifted")
+    assert said.endswith("in which one in five of the events that should be clean is shifted")
     assert unsaid(bundle_of(warned(user, "1"))) == [], "somebody chose it"
 
 

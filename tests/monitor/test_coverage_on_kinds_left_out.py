@@ -7,7 +7,7 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
-from roadworthy.monitor.before_release import LabelledRows, left_out
+from roadworthy.monitor.compile import LabelledRows, left_out
 from roadworthy.monitor.estimate import Coverage
 from roadworthy.report.monitor_parts import CompiledMonitor
 

@@ -7,7 +7,7 @@ import pytest
 
 from roadworthy.analysis.risk.calibration import calibrate
 from roadworthy.analysis.risk.prototypes import accuracy_tree
-from roadworthy.monitor.before_release import tolerated
+from roadworthy.monitor.compile import tolerated
 
 
 @pytest.mark.parametrize("expected_rate", [0.0, 0.25])

@@ -1,4 +1,4 @@
-"""The command line: `roadworthy COMMAND`. One file a command, in `commands`; `main` is what the script calls."""
+"""The command line: `roadworthy COMMAND`, one file a command in `commands`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ SPIN = "16"
 
 def main() -> None:
     """Run the command that the arguments name, and end with its exit code."""
-    # numpy and scipy each bring threads that stay awake for 2**26 cycles after a product, and so keep the cores from each other:
-    # many small products then take twenty times as long. It is read when the libraries are loaded, and changes no number.
+    # numpy and scipy each bring threads that stay awake for 2**26 cycles after a product and keep
+    # the cores from each other: many small products then take twenty times as long. The variable is
+    # read when the libraries are loaded, and changes no number.
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", SPIN)
     from roadworthy.cli.app import run
 

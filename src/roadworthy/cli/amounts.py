@@ -1,4 +1,4 @@
-"""Numbers of things, shares, moments and lines of bars, as a terminal shows them."""
+"""Counts, shares, times and lines of bars, as a terminal shows them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from roadworthy.monitor import Bundle
 
 WIDTH = 60
 """Columns of a line."""
@@ -29,10 +31,10 @@ def many(n: int, noun: str) -> str:
 
 
 def percent(share: float) -> str:
-    """A share without decimals, but never all or nothing where it is not.
+    """A share without decimals, unless it would then read as all or nothing.
 
-    >>> percent(0.984), percent(1.0), percent(199 / 200), percent(9999 / 10000), percent(1 / 300), percent(0.0)
-    ('98%', '100%', '99.5%', '99.99%', '0.3%', '0%')
+    >>> percent(0.984), percent(1.0), percent(199 / 200), percent(1 / 300), percent(0.0)
+    ('98%', '100%', '99.5%', '0.3%', '0%')
     """
     digits = 0
     while (
@@ -45,7 +47,7 @@ def percent(share: float) -> str:
 
 
 def cost_of(unit: str) -> str:
-    """What stands above a column of costs: what events are expected to cost, and not what those of a window happened to.
+    """The title of a column of costs.
 
     >>> cost_of("EUR per patient"), cost_of("cost per case")
     ('Expected cost (EUR per patient)', 'Expected cost per case')
@@ -54,7 +56,7 @@ def cost_of(unit: str) -> str:
 
 
 def is_date(seconds: float) -> bool:
-    """Whether a time counts from 1970, and so is one of the calendar."""
+    """Whether a time counts from 1970."""
     return LONG_AGO <= seconds < LAST
 
 
@@ -73,11 +75,11 @@ def moment(seconds: float, *, zone: bool = True) -> str:
     )
 
 
-def line(values: np.ndarray, told: np.ndarray, width: int = WIDTH) -> str:
-    """Values from 0 to 1 as a line of bars; ? where nobody can tell.
+def bars(values: np.ndarray, told: np.ndarray, width: int = WIDTH) -> str:
+    """Values from 0 to 1 as a line of bars; ? for those that are not `told`.
 
     >>> import numpy as np
-    >>> line(np.array([1.0, 0.9, 0.5, 0.0]), np.array([True, True, True, False]))
+    >>> bars(np.array([1.0, 0.9, 0.5, 0.0]), np.array([True, True, True, False]))
     '██▅?'
     """
     import numpy as np
@@ -86,4 +88,16 @@ def line(values: np.ndarray, told: np.ndarray, width: int = WIDTH) -> str:
     return "".join(
         BARS[min(int(float(values[p].mean()) * len(BARS)), len(BARS) - 1)] if told[p].all() else "?"
         for p in parts
+    )
+
+
+def coverage_of(bundle: Bundle) -> str:
+    """How often the intervals of a bundle held the truth of kinds that were left out."""
+    found = bundle.coverage
+    if found is None:
+        return f"Coverage of {bundle.confidence:.0%} intervals on unseen kinds of shift: unknown."
+    rate = "" if found.rate is None else f", of the share shifted {percent(found.rate)}"
+    return (
+        f"Coverage of {found.nominal:.0%} intervals on kinds left out in turn "
+        f"({many(found.windows, 'window')}): of the accuracy {percent(found.observed)}{rate}."
     )

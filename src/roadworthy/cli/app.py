@@ -1,7 +1,7 @@
-"""The commands as one program: found in `commands`, one file each; errors become one sentence and an exit code.
+"""The commands as one program; an error is one sentence and an exit code.
 
-With ``--json`` standard output is JSON and nothing else, errors too: ``{"error": …, "kind": …, "exit_code": …}``.
-``--debug``, or ROADWORTHY_DEBUG=1, shows where an error was raised.
+With ``--json`` standard output is JSON and nothing else, errors too: ``{"error": …, "kind": …,
+"exit_code": …}``. ``--debug``, or ROADWORTHY_DEBUG=1, shows where an error was raised.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ EPILOG = (
 )
 
 
-def build() -> typer.Typer:
-    """The program with every command that stands in `commands`."""
+def program(only: str | None = None) -> typer.Typer:
+    """The program with every command in `commands`, or with the one that is asked for."""
     app = typer.Typer(
         name="roadworthy",
         help="Is this AI system fit for the road, and is it still?",
@@ -44,8 +44,9 @@ def build() -> typer.Typer:
     ) -> None:
         """Is this AI system fit for the road, and is it still?"""
 
-    for info in pkgutil.iter_modules(commands.__path__):
-        importlib.import_module(f"{commands.__name__}.{info.name}").add_to(app)
+    names = [info.name for info in pkgutil.iter_modules(commands.__path__)]
+    for name in [only] if only in names else names:
+        importlib.import_module(f"{commands.__name__}.{name}").add_to(app)
     return app
 
 
@@ -54,7 +55,7 @@ def run(arguments: Sequence[str]) -> int:
     debug = "--debug" in arguments or os.environ.get("ROADWORTHY_DEBUG", "") not in ("", "0")
     given = [a for a in arguments if a != "--debug"] or ["--help"]
     try:
-        code = build()(given, prog_name="roadworthy", standalone_mode=False)
+        code = program(given[0])(given, prog_name="roadworthy", standalone_mode=False)
         if code == exits.INTERRUPTED:
             raise KeyboardInterrupt
         showing.flush()
@@ -65,30 +66,30 @@ def run(arguments: Sequence[str]) -> int:
             return 0
         if debug:
             traceback.print_exc()
-        return _told(_ended_by_subject(ended), as_json="--json" in given)
+        return _report(_ended_by_subject(ended), as_json="--json" in given)
     except (Exception, KeyboardInterrupt) as error:
         if debug:
             traceback.print_exc()
-        return _told(error, as_json="--json" in given)
+        return _report(error, as_json="--json" in given)
 
 
 def _reader_left(ended: SystemExit) -> bool:
-    """Whether typer or rich ended the program since whoever read the output (`| head`) has seen enough."""
+    """Whether typer or rich ended the program because the reader of its output (`| head`) left."""
     cause = ended.__cause__ or ended.__context__
     return isinstance(cause, OSError) and cause.errno == errno.EPIPE
 
 
 def _ended_by_subject(ended: SystemExit) -> Exception:
-    """No command ends so itself: it was code that the user's files name, and that is no verdict."""
+    """No command ends so itself: code that the user's files name did, and that is no verdict."""
     from roadworthy.subject.module import SubjectError
 
-    said = "" if ended.code is None else f"({ended.code!r})"
+    code = "" if ended.code is None else repr(ended.code)
     return SubjectError(
-        f"the subject ended the program by sys.exit{said or '()'}; it must raise an error, or return"
+        f"the subject called sys.exit({code}); it must raise an error or return instead"
     )
 
 
-def _told(error: BaseException, *, as_json: bool) -> int:
+def _report(error: BaseException, *, as_json: bool) -> int:
     code, message = exits.code_of(error), exits.message_of(error)
     if as_json:
         print(json.dumps({"error": message, "kind": type(error).__name__, "exit_code": code}))

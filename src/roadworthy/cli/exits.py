@@ -7,10 +7,11 @@
 from __future__ import annotations
 
 import errno
+from typing import Any
 
 MET, BREACHED, USAGE, INCONCLUSIVE, UNFINISHED = 0, 1, 2, 3, 4
 CRASHED = 70
-"""An error of the program's own (EX_SOFTWARE of sysexits.h), so that it is never taken for a verdict."""
+"""A bug (EX_SOFTWARE of sysexits.h), which must not be taken for a verdict."""
 
 VERDICTS = {"met": MET, "no claims": MET, "breached": BREACHED, "inconclusive": INCONCLUSIVE}
 """A run's verdict -> the exit code of `roadworthy assess`."""
@@ -31,7 +32,7 @@ _REFUSED = {
     "StoreError",
     "SubjectError",
 }
-"""Errors that say what the user can correct. By name: importing their rooms would slow every start down."""
+"""Errors that the user can correct. By name: importing their modules would slow every start."""
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -48,22 +49,28 @@ def code_of(error: BaseException) -> int:
 
 
 def message_of(error: BaseException) -> str:
-    """What to tell of it, in one block."""
+    """What to print, in one block."""
     if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
         return "stopped by the keyboard before any case was run; the same command starts again"
     if hasattr(error, "format_message"):
-        from roadworthy.cli.usage import in_words
-
-        return in_words(error)
+        return _usage(error)
     if code_of(error) == CRASHED:
         return (
             f"{type(error).__name__}: {error}\n"
-            "This is a fault of roadworthy, not of your files; set ROADWORTHY_DEBUG=1 to see where it happened"
+            "This is a bug in roadworthy, not in your files; set ROADWORTHY_DEBUG=1 to see where"
         )
-    if (
-        isinstance(error, OSError)
-        and error.strerror
-        and not type(error).__module__.startswith("roadworthy")
-    ):
+    ours = type(error).__module__.startswith("roadworthy")
+    if isinstance(error, OSError) and error.strerror and not ours:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return str(error.args[0]) if isinstance(error, LookupError) and error.args else str(error)
+
+
+def _usage(error: Any) -> str:
+    """What typer says of a command that was mistyped, and where to look."""
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else "roadworthy"
+    said = error.format_message() or "a command or its argument is missing"
+    details = getattr(error.__cause__, "errors", None)
+    given = details()[0].get("input") if callable(details) else None
+    said += f"; found {given!r}" if given is not None else ""
+    return f"{said}\n`{path.removesuffix(' serve')} --help` shows the options"

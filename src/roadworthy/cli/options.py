@@ -1,48 +1,134 @@
-"""Options that no work could be done with, refused before any is: what was expected, what was found, what to do.
+"""Options that are refused before any work is done, and options that describe costs and columns.
 
->>> refuse_unlike_a_count("--events-per-day", 20000.0)
->>> refuse_unlike_a_count("--events-per-day", 0.0)
-Traceback (most recent call last):
-roadworthy.data.samples.DataError: --events-per-day 0: a number above 0 was expected, such as --events-per-day 10000
+>>> named_scores(["energy", "knn"], ["energy=nrg"])
+{'energy': 'nrg', 'knn': 'knn'}
+>>> chosen_tree(["right=635", "wrong=6735"], "EUR per patient", None)[0].unit
+'EUR per patient'
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from roadworthy.data.samples import DataError
+from roadworthy.registry import did_you_mean
 
-LEAST, MOST = 1e-3, 1e12
-"""Events a day: one in three years, and more than any service takes."""
-
-
-def refuse_unlike_a_count(option: str, value: float) -> None:
-    """Refuse a number of events a day that is none."""
-    if not value > 0 or math.isinf(value):
-        raise DataError(
-            f"{option} {value:g}: a number above 0 was expected, such as {option} 10000"
-        )
-    if not LEAST <= value <= MOST:
-        raise DataError(
-            f"{option} {value:g}: between {LEAST:g} and {MOST:g} events a day were expected"
-        )
+if TYPE_CHECKING:
+    from roadworthy.analysis.risk.tree import Tree
 
 
 def refuse_no_folder(option: str, path: Path) -> None:
-    """Refuse a file that is to be written where no folder is, or where a folder of that name stands."""
+    """Refuse a file in a folder that is not there, or one whose name is a folder's."""
     if not path.parent.is_dir():
-        raise DataError(
-            f"{option} {path}: there is no folder {path.parent}; make it first, or choose another"
-        )
+        raise DataError(f"{option} {path}: there is no folder {path.parent}; make it first")
     if path.is_dir():
         raise DataError(f"{option} {path} is a folder; name a file")
 
 
 def refuse_own_input(option: str, path: Path, *inputs: Path | None) -> None:
-    """Refuse to write where something is read from, by whatever name: a link or another spelling is the same file."""
+    """Refuse to write over what is read, also by a link or another spelling."""
     for read in inputs:
         if read is not None and path.exists() and read.exists() and path.samefile(read):
+            raise DataError(f"{option} {path} is {read}, which is read; choose another file")
+
+
+def named_scores(names: Sequence[str], given: Sequence[str]) -> dict[str, str]:
+    """The column of each score of a bundle: that of its name, or as in ``--score energy=nrg``."""
+    found: dict[str, str] = {}
+    for text in given:
+        name, _, column = text.partition("=")
+        if name not in names or not column.strip():
             raise DataError(
-                f"{option} {path} is {read}, which is read and would be lost; choose another file"
+                f"--score {text}: expected {names[0]}=COLUMN{did_you_mean(name, names)}; "
+                f"the bundle has: {', '.join(names)}"
             )
+        if name in found:
+            raise DataError(f"--score {name} is given twice")
+        found[name] = column
+    return {name: found.get(name, name) for name in names}
+
+
+def chosen_tree(
+    costs: Sequence[str], unit: str | None, file: Path | None
+) -> tuple[Tree, dict[str, float]]:
+    """The event tree that options describe, and the constants that a file gives with it."""
+    from roadworthy.analysis.risk.prototypes import accuracy_tree, cost_tree, named_outcomes
+
+    if file is not None:
+        if costs:
+            raise DataError("--tree and --cost exclude each other: a tree has its own costs")
+        return _tree_of(file, unit)
+    if not costs:
+        if unit is not None:
+            raise DataError("--unit needs costs: give --cost right=… --cost wrong=…")
+        return accuracy_tree(), {}
+    try:
+        named = named_outcomes(_costs(costs))
+    except ValueError as error:
+        raise DataError(f"--cost: {error}") from error
+    if "wrong" not in named:
+        raise DataError("--cost: the cost of a wrong answer is missing; give --cost wrong=…")
+    if named["wrong"] < named.get("right", 0.0):
+        raise DataError(
+            f"--cost: a wrong answer ({named['wrong']:g}) costs less than a right one "
+            f"({named.get('right', 0.0):g}); swap them"
+        )
+    return cost_tree(named, unit=unit or "cost per case"), {}
+
+
+def _costs(given: Sequence[str]) -> dict[str, float]:
+    named: dict[str, float] = {}
+    for text in given:
+        name, _, amount = text.partition("=")
+        try:
+            cost = float(amount)
+        except ValueError:
+            cost = math.nan
+        if not math.isfinite(cost):
+            raise DataError(f"--cost {text}: expected a name and a number, such as wrong=6735")
+        if name.strip() in named:
+            raise DataError(f"--cost {name.strip()} is given twice")
+        named[name.strip()] = cost
+    return named
+
+
+def _tree_of(file: Path, unit: str | None) -> tuple[Tree, dict[str, float]]:
+    import yaml
+
+    from roadworthy.analysis.risk.prototypes import LIVE_PARAMETERS, refuse_live_constants
+    from roadworthy.analysis.risk.tree import Tree, checked
+
+    try:
+        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f":{mark.line + 1}:{mark.column + 1}" if mark is not None else ""
+        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+        raise DataError(f"{file}{where}: this is not valid YAML: {problem}") from error
+    if not isinstance(content, Mapping):
+        raise DataError(f"{file}: expected a tree with event and branches")
+    constants = content.get("constants") or {}
+    if not isinstance(constants, Mapping) or not all(map(_is_number, constants.values())):
+        raise DataError(f"{file}: expected names with numbers, as in constants: {{p_attack: 0.01}}")
+    given = {str(name): float(value) for name, value in constants.items()}
+    try:
+        refuse_live_constants(given)
+        tree = Tree.from_dict({k: v for k, v in content.items() if k != "constants"}, unit=unit)
+        unknown = [name for name in tree.parameters if name not in (*LIVE_PARAMETERS, *given)]
+        if unknown:
+            raise ValueError(
+                f"{', '.join(unknown)}: unknown{did_you_mean(unknown[0], LIVE_PARAMETERS)}; give "
+                f"a number, as in constants: {{{unknown[0]}: 0.01}}, or use one of: "
+                f"{', '.join(LIVE_PARAMETERS)}"
+            )
+        checked(tree, {**dict.fromkeys(LIVE_PARAMETERS, 0.0), **given})
+    except (ValueError, TypeError) as error:
+        raise DataError(f"{file}: {error}") from error
+    return tree, given
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)

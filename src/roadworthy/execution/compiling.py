@@ -25,8 +25,8 @@ from roadworthy.execution.observing import Seen
 from roadworthy.execution.plan import Plan
 from roadworthy.execution.risks import Risk
 from roadworthy.execution.supervising import AtWork
-from roadworthy.monitor.before_release import EVENTS_PER_DAY, LabelledRows, left_out, tolerated
 from roadworthy.monitor.bundle import JEFFREYS, Beforehand, Bundle, BundleError
+from roadworthy.monitor.compile import EVENTS_PER_DAY, LabelledRows, left_out, tolerated
 from roadworthy.monitor.estimate import Forecast
 from roadworthy.monitor.messages import expected_above, one_kind, warnings_of
 from roadworthy.monitor.windows import Windows

@@ -13,7 +13,7 @@ from roadworthy.analysis.risk.tree import Tree
 from roadworthy.cases.circumstance import Circumstance
 from roadworthy.execution.in_use import in_use, shifted_in_use
 from roadworthy.execution.plan import Plan
-from roadworthy.monitor.before_release import LabelledRows
+from roadworthy.monitor.compile import LabelledRows
 from roadworthy.monitor.estimate import Forecast
 
 

@@ -18,7 +18,7 @@ from roadworthy.execution.failing import never_wrong
 from roadworthy.execution.observing import Seen, filtered
 from roadworthy.execution.plan import Plan
 from roadworthy.execution.supervising import AtWork, halves
-from roadworthy.monitor.before_release import LabelledRows
+from roadworthy.monitor.compile import LabelledRows
 from roadworthy.statistics.fusion import ranks
 from roadworthy.statistics.ranking import auc
 

@@ -1,1 +1,1 @@
-"""The commands, one file each: a module here has ``add_to(app)``, and needs to be named nowhere else."""
+"""The commands: a module here has ``add_to(app)`` and is named nowhere else."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from roadworthy.cli import exits, showing
 
@@ -23,24 +24,22 @@ def add_to(app: typer.Typer) -> None:
 
 
 def assess(
-    file: Annotated[Path, typer.Argument(help="The assessment file.")] = Path("assessment.yaml"),
+    file: Annotated[Path, Argument(help="The assessment file.")] = Path("assessment.yaml"),
     runs: Annotated[
-        Path | None, typer.Option(help="Where runs are kept; by default runs/ beside the file.")
+        Path | None, Option(help="Where runs are kept; by default runs/ beside the file.")
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes; by default one for small work.")
+        int | None, Option(min=1, help="Processes; by default one for small work.")
     ] = None,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Compute everything again, whatever is kept.")
+        bool, Option("--fresh", help="Compute everything again, whatever is kept.")
     ] = False,
     json: Annotated[
-        bool, typer.Option("--json", help="Print the report as JSON and nothing else.")
+        bool, Option("--json", help="Print the report as JSON and nothing else.")
     ] = False,
     quiet: Annotated[
         bool,
-        typer.Option(
-            "--quiet", help="Show no progress, and only the claims and what went unanswered."
-        ),
+        Option("--quiet", help="Show no progress, and only the claims and what went unanswered."),
     ] = False,
 ) -> int:
     """Run an assessment: the exit code is the verdict (0 met, 1 breached, 3 inconclusive).

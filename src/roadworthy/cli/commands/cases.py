@@ -1,4 +1,4 @@
-"""``roadworthy cases``: the cases of an assessment, listed or written out to be answered elsewhere."""
+"""``roadworthy cases``: list the cases of an assessment, or write them to be answered elsewhere."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
+from typer import Argument, Option
 
 from roadworthy.cli import showing
 
@@ -15,22 +16,22 @@ def add_to(app: typer.Typer) -> None:
     group = typer.Typer(
         help="The cases of an assessment: list them, export them.", no_args_is_help=True
     )
-    group.command("export")(export)
+    group.command("export")(_export)
     group.command("list")(list_cases)
     app.add_typer(group, name="cases")
 
 
-def export(
-    file: Annotated[Path, typer.Argument(help="The assessment file.")],
-    out: Annotated[Path, typer.Option(help="A new folder.")],
+def _export(
+    file: Annotated[Path, Argument(help="The assessment file.")],
+    out: Annotated[Path, Option(help="A new folder.")],
     format: Annotated[
-        Literal["png", "npz"], typer.Option(help="png: one file a case; npz: one file for all.")
+        Literal["png", "npz"], Option(help="png: one file a case; npz: one file for all.")
     ] = "png",
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
+    quiet: Annotated[bool, Option("--quiet", help="Show no progress.")] = False,
 ) -> None:
     """Write every case as a file, to be answered on other hardware or by another team.
 
-    The subject is not needed. The answers come back as predictions; README.txt in the folder says how.
+    The subject is not needed. README.txt in the folder says how the answers come back.
     """
     with showing.shown(quiet=quiet) as progress:
         progress.stage("starting", 0)
@@ -49,8 +50,8 @@ def export(
 
 
 def list_cases(
-    file: Annotated[Path, typer.Argument(help="The assessment file.")] = Path("assessment.yaml"),
-    json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+    file: Annotated[Path, Argument(help="The assessment file.")] = Path("assessment.yaml"),
+    json: Annotated[bool, Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """List the conditions under which cases are made, and how many; the subject is not needed."""
     from roadworthy.execution.export import inner_ports, planned
@@ -65,35 +66,30 @@ def list_cases(
             {"conditions": rows, "inner_ports": inside, "total": sum(r["cases"] for r in rows)}
         )
         return
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=box.SIMPLE_HEAD)
-    for name in ("Condition", "Made by", "First case"):
-        table.add_column(name, overflow="fold")
-    table.add_column("Cases", justify="right")
-    for c, row in zip(plan.conditions, rows, strict=True):
-        first = c.case_id(str(plan.data[c.role].ids[0]))
-        table.add_row(
-            Text(row["condition"]), Text(row["made_by"]), Text(first), f"{row['cases']:,}"
-        )
-    out = showing.console()
-    out.print(table)
-    for name, port in inside.items():
-        out.print(Text(f"{name} acts inside the subject, at {port}: its cases cannot be exported"))
+    showing.print_table(
+        ("Condition", "Made by", "First case", "Cases"),
+        [
+            (row["condition"], row["made_by"], c.case_id(str(plan.data[c.role].ids[0])), f"{n:,}")
+            for c, row in zip(plan.conditions, rows, strict=True)
+            for n in (row["cases"],)
+        ],
+        left=("Condition", "Made by", "First case"),
+    )
+    showing.print_lines(
+        f"{name} acts inside the subject, at {port}: its cases cannot be exported"
+        for name, port in inside.items()
+    )
 
 
 def _row(condition: Any, cases: int) -> dict[str, Any]:
-    transform = condition.transform
-    clean = "clean" if condition.role == "test" else condition.role
-    made = "the data as they are" if transform is None else transform.name
-    if transform is not None:
-        made += "".join(f" {k}={v}" for k, v in transform.parameters.items())
+    made, name = "the data as they are", condition.name
+    if condition.transform is not None:
+        parameters = condition.transform.parameters.items()
+        made = " ".join([condition.transform.name, *(f"{k}={v}" for k, v in parameters)])
+    if condition.role == "calibration" and name:
+        name = f"{condition.role}: {name}"
     return {
-        "condition": f"{condition.role}: {condition.name}"
-        if condition.role == "calibration" and condition.name
-        else condition.name or clean,
+        "condition": name or ("clean" if condition.role == "test" else condition.role),
         "circumstance": condition.circumstance,
         "level": condition.level,
         "made_by": made,

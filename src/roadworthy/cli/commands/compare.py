@@ -1,4 +1,4 @@
-"""``roadworthy compare FIRST SECOND``: what changed between two runs, in what was asked and in what was found."""
+"""``roadworthy compare FIRST SECOND``: what changed between two runs."""
 
 from __future__ import annotations
 
@@ -8,29 +8,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from roadworthy.cli import showing
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from roadworthy.analysis.comparison import Change
 
 
 def add_to(app: typer.Typer) -> None:
     """Make it a command."""
-    app.command("compare")(compare)
+    app.command("compare")(_compare)
 
 
-def compare(
-    first: Annotated[Path, typer.Argument(help="The earlier run's folder.")],
-    second: Annotated[Path, typer.Argument(help="The later run's folder.")],
-    json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+def _compare(
+    first: Annotated[Path, Argument(help="The earlier run's folder.")],
+    second: Annotated[Path, Argument(help="The later run's folder.")],
+    json: Annotated[bool, Option("--json", help="Print JSON and nothing else.")] = False,
     confidence: Annotated[
-        float, typer.Option(min=0.5, max=0.9999, help="Of the intervals of the changes.")
+        float, Option(min=0.5, max=0.9999, help="Of the intervals of the changes.")
     ] = 0.95,
 ) -> None:
-    """Compare two runs: what differs in the files, in the claims, and in the findings (second minus first)."""
+    """Compare two runs: files, claims and findings (second minus first)."""
     from roadworthy.analysis.comparison import compare as changes_between
     from roadworthy.analysis.comparison import incomparable, spec_differences
     from roadworthy.execution.judging import recorded
@@ -64,7 +63,7 @@ def compare(
     if json:
         showing.print_json(content)
     else:
-        _print(content, clear, showing.console())
+        _print(content, clear)
 
 
 def _by_id(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -78,7 +77,7 @@ def _by_id(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _said(field: str, content: Any) -> bool:
-    """Whether a field says something: it is there, not empty, and not what it would be if nobody had written it."""
+    """Whether a field is set: it is there, not empty, and not the default."""
     from roadworthy.spec import Assessment, CircumstanceSpec, ClaimSpec
 
     if content is None or content in ("", [], {}):
@@ -142,30 +141,17 @@ def _claims(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[dict[st
     return found
 
 
-def _print(content: dict[str, Any], clear: Sequence[Change], out: Console) -> None:
-    from rich.markup import escape
-
-    for note in content["notes"]:
-        out.print(f"note: {escape(note)}", soft_wrap=True)
+def _print(content: dict[str, Any], clear: Sequence[Change]) -> None:
+    lines = [f"note: {note}" for note in content["notes"]]
     for side in ("first", "second"):
         head = content[side]
         version = f", version {head['version']}" if head["version"] else ""
-        out.print(
-            f"{side:<7} {escape(head['folder'])}: {head['verdict']}{escape(version)}",
-            soft_wrap=True,
-        )
+        lines.append(f"{side:<7} {head['folder']}: {head['verdict']}{version}")
     same = content["first"]["fingerprint"] == content["second"]["fingerprint"]
-    out.print("The subject is the same in both." if same else "The subject differs.")
-    _rows(
-        out,
-        "Spec",
-        ["Field", "First", "Second"],
-        [[d["field"], d["first"], d["second"]] for d in content["spec"]],
-    )
-    claims = [
-        [c["id"], c["text"], c["first"] or "–", c["second"] or "–"] for c in content["claims"]
-    ]
-    _rows(out, "Claims that changed", ["Id", "Claim", "First", "Second"], claims)
+    showing.print_lines([*lines, f"The subject {'is the same in both' if same else 'differs'}."])
+    _table("Spec", ["Field", "First", "Second"], [[*d.values()] for d in content["spec"]])
+    claims = [[c["id"], c["text"], c["first"], c["second"]] for c in content["claims"]]
+    _table("Claims that changed", ["Id", "Claim", "First", "Second"], claims)
     found = [
         [
             f"{c.quantity} | {c.about}",
@@ -176,25 +162,20 @@ def _print(content: dict[str, Any], clear: Sequence[Change], out: Console) -> No
         ]
         for c in clear
     ]
-    _rows(out, "Clear changes", ["Finding", "First", "Second", "Difference", ""], found)
-    out.print(
-        f"{len(clear):,} findings changed clearly, {content['no_clear_change']:,} show no clear change."
+    _table("Clear changes", ["Finding", "First", "Second", "Difference", ""], found)
+    one = content["only_in_one"]
+    showing.print_lines(
+        [
+            f"{len(clear):,} findings changed clearly, "
+            f"{content['no_clear_change']:,} show no clear change.",
+            *([f"{one:,} findings are in only one of the runs."] if one else []),
+        ]
     )
-    if content["only_in_one"]:
-        out.print(f"{content['only_in_one']:,} findings stand in only one of the runs.")
 
 
-def _rows(out: Console, title: str, columns: list[str], rows: list[list[Any]]) -> None:
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
+def _table(title: str, headers: list[str], rows: list[list[Any]]) -> None:
     if not rows:
-        out.print(f"{title}: none.")
+        showing.print_lines([f"{title}: none."])
         return
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(str(cell)) for cell in row))
-    out.print(table)
+    cells = [["–" if cell is None else str(cell) for cell in row] for row in rows]
+    showing.print_table(headers, cells, left=headers, title=title)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from roadworthy.cli import showing
 
@@ -21,16 +22,16 @@ def add_to(app: typer.Typer) -> None:
     group = typer.Typer(
         help="Fetch public data sets; see what an assessment's data hold.", no_args_is_help=True
     )
-    group.command("get")(get)
+    group.command("get")(_get)
     group.command("show")(show)
     app.add_typer(group, name="data")
 
 
-def get(
-    name: Annotated[str, typer.Argument(help="fashion-mnist or mnist.")],
-    into: Annotated[Path, typer.Option(help="The folder to put it in.")] = Path("data"),
+def _get(
+    name: Annotated[str, Argument(help="fashion-mnist or mnist.")],
+    into: Annotated[Path, Option(help="The folder to put it in.")] = Path("data"),
     source: Annotated[
-        Path | None, typer.Option("--from", help="A folder that holds the files already.")
+        Path | None, Option("--from", help="A folder that holds the files already.")
     ] = None,
 ) -> None:
     """Fetch a public data set, checked file by file."""
@@ -43,27 +44,23 @@ def get(
 
 
 def show(
-    file: Annotated[Path, typer.Argument(help="The assessment file.")] = Path("assessment.yaml"),
-    json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+    file: Annotated[Path, Argument(help="The assessment file.")] = Path("assessment.yaml"),
+    json: Annotated[bool, Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """Show what the data sets of an assessment hold; the subject is not needed."""
     from roadworthy.execution.plan import load_data
     from roadworthy.spec import Assessment
 
-    found = {role: described(data) for role, data in load_data(Assessment.read(file)).items()}
+    found = {role: _described(data) for role, data in load_data(Assessment.read(file)).items()}
     if json:
         showing.print_json(found)
         return
-    from rich.markup import escape
-
-    out = showing.console()
     for role, content in found.items():
-        out.print(f"[bold]{escape(role)}[/bold]")
-        for key, value in content.items():
-            out.print(f"  {key:<11} {escape(_text(value))}", soft_wrap=True)
+        lines = [f"  {key:<11} {_text(value)}" for key, value in content.items()]
+        showing.print_lines([role, *lines])
 
 
-def described(data: Dataset) -> dict[str, Any]:
+def _described(data: Dataset) -> dict[str, Any]:
     """What a data set holds, in numbers."""
     import numpy as np
 

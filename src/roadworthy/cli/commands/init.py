@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import os
-import sys
+import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 if TYPE_CHECKING:
-    from roadworthy.cli.guessing import Guess
+    from roadworthy.cli.discovery import Discovery
+
+CHECK = "   # please check"
+TRANSFORMS = ("gaussian_noise", "motion_blur", "contrast", "background_noise", "swap_characters")
+"""Circumstances of a first file, as far as they suit the input."""
+LIMITS: dict[str, tuple[str, float, float]] = {
+    "accuracy": ("min", 0.9, 0.7),
+    "rmse": ("max", 0.2, 0.4),
+    "ap50": ("min", 0.6, 0.4),
+    "mota": ("min", 0.6, 0.4),
+    "wer": ("max", 0.1, 0.3),
+    "success_rate": ("min", 0.8, 0.6),
+}
+"""Examples of claims: the side, on clean data, and under circumstances."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -19,109 +35,166 @@ def add_to(app: typer.Typer) -> None:
 
 
 def init(
-    file: Annotated[Path, typer.Argument(help="The file to write.")] = Path("assessment.yaml"),
+    file: Annotated[Path, Argument(help="The file to write.")] = Path("assessment.yaml"),
     task: Annotated[
-        str | None, typer.Option(help="classification, regression, detection, tracking, speech, …")
+        str | None, Option(help="classification, regression, detection, tracking, speech, …")
     ] = None,
     subject: Annotated[
-        str | None,
-        typer.Option(help="A .py file, .onnx, weights, an http:// address, or predictions."),
+        str | None, Option(help="A .py file, .onnx, weights, an http:// address, or predictions.")
     ] = None,
     data: Annotated[
-        str | None, typer.Option(help="A folder or file of test data, or fashion-mnist.")
+        str | None, Option(help="A folder or file of test data, or fashion-mnist.")
     ] = None,
     target: Annotated[
-        str | None,
-        typer.Option(help="The column of a table, or array of an .npz, that is to be predicted."),
+        str | None, Option(help="The column of a table, or array of an .npz, to predict.")
     ] = None,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Ask nothing; infer what is not said.")
-    ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    force: Annotated[bool, Option("--force", help="Replace a file that is there.")] = False,
 ) -> None:
-    """Write a commented assessment file, valid as it stands, from a subject and data."""
-    from roadworthy.cli import drafting, guessing
+    """Write a commented assessment file, valid as it stands, for a subject and data.
+
+    Without options it looks at the folder of the file. What is a guess is marked `# please check`.
+    """
+    from roadworthy.cli import discovery
     from roadworthy.data.values import TASKS
     from roadworthy.spec import Assessment, SpecError
 
     if file.exists() and not force:
-        raise SpecError(f"{file}: is there already; name another file, or replace it with --force")
+        raise SpecError(f"{file} exists; name another file, or replace it with --force")
     if task is not None and task not in TASKS:
-        raise typer.BadParameter(
-            f"the task is {task!r}; it is one of {', '.join(TASKS)}", param_hint="--task"
-        )
-    ask = not yes and sys.stdin.isatty()
+        raise typer.BadParameter(f"{task!r} is none of {', '.join(TASKS)}", param_hint="--task")
     base = file.resolve().parent
     if not base.is_dir():
         raise SpecError(f"{file}: there is no folder {base}; make it first")
-    found_subject, found_data = guessing.candidates(base)
-    chosen_subject = _chosen(subject, found_subject, base, "subject", ask=ask)
-    chosen_data = _chosen(data, found_data, base, "data", ask=ask)
-    what = guessing.subject_at(chosen_subject, base)
-    held = _held(chosen_data, base, target, task, given=data is not None)
-    chosen_task = task or _task(held, ask=ask)
-    draft = drafting.Draft(file.name, base.name or "assessment", chosen_task, what, held)
-    text = drafting.text(draft)
+    subjects, sets = discovery.candidates(base, target=target)
+    chosen_subject = _chosen(subject, subjects, base, "subject")
+    chosen_data = _chosen(data, sets, base, "data")
+    what = discovery.subject_at(chosen_subject, base)
+    held = discovery.data_at(chosen_data, base, target=target, task=task)
+    text = draft(file.name, base.name or "assessment", task or held.task, what, held)
     Assessment.parse(text, file)
     file.write_text(text, encoding="utf-8")
-    print(
-        f"wrote {file}: {chosen_task}, {next(iter(what.keys))} {chosen_subject}, data {chosen_data}"
-    )
+    print(f"wrote {file}: {task or held.task}, subject {chosen_subject}, data {chosen_data}")
+    if CHECK in text:
+        print("lines marked `# please check` are a guess")
     if what.absent:
-        print(
-            f"next: roadworthy cases export {file} --out cases   ({chosen_subject} is not there yet)"
-        )
+        print(f"next: roadworthy cases export {file} --out cases   (to make {chosen_subject})")
     else:
         print(f"next: roadworthy assess {file}")
 
 
-def _held(path: str, base: Path, target: str | None, task: str | None, *, given: bool) -> Guess:
-    from roadworthy.cli import guessing
-    from roadworthy.data.samples import DataError
-
-    try:
-        held = guessing.data_at(path, base, target=target, task=task)
-        if target is not None and target not in held.keys.values():
-            raise DataError(
-                f"--target names a column of a table or an array of an .npz file; {path} has no such thing"
-            )
-    except DataError as error:
-        if given:
-            raise
-        raise DataError(
-            f"{error}. {path} was taken for the data; name others with --data PATH"
-        ) from error
-    return guessing.with_metadata(held, path, base)
-
-
-def _chosen(given: str | None, found: str | None, base: Path, what: str, *, ask: bool) -> str:
-    """The path as the file will say it: seen from the file's folder, though it was typed from here."""
-    if given is None and ask:
-        given = str(typer.prompt(f"Where is the {what}?", default=found, err=True))
-    if given is None and found is None:
-        raise typer.BadParameter(
-            f"no {what} was recognised in {base}; say where it is with --{what} PATH",
-            param_hint=f"--{what}",
-        )
-    return str(found) if given is None or given == found else _seen_from(base, given)
+def _chosen(given: str | None, found: list[str], base: Path, what: str) -> str:
+    """The path as the file will say it: seen from the file's folder, though typed from here."""
+    if given is not None:
+        return _seen_from(base, given)
+    if len(found) == 1:
+        return found[0]
+    several = f"several could be the {what}: {', '.join(found)}" if found else f"no {what} found"
+    raise typer.BadParameter(
+        f"{several} in {base}; name it with --{what} PATH", param_hint=f"--{what}"
+    )
 
 
 def _seen_from(base: Path, given: str) -> str:
-    from roadworthy.cli.guessing import BUNDLED
+    from roadworthy.cli.discovery import BUNDLED
 
     place, colon, name = given.rpartition(":") if ".py:" in given else (given, "", "")
+    path = Path(place)
     named = given.startswith(("http://", "https://")) or given.removeprefix("bundled:") == BUNDLED
-    outside = Path(place).is_absolute() and not Path(place).resolve().is_relative_to(base)
-    if (
-        named
-        or outside
-        or (not Path(place).exists() and (base / place).exists() and not Path(place).is_absolute())
-    ):
+    outside = path.is_absolute() and not path.resolve().is_relative_to(base)
+    inside = not path.is_absolute() and not path.exists() and (base / path).exists()
+    if named or outside or inside:
         return given
-    return f"{Path(os.path.relpath(Path(place).resolve(), base)).as_posix()}{colon}{name}"
+    return f"{Path(os.path.relpath(path.resolve(), base)).as_posix()}{colon}{name}"
 
 
-def _task(held: Guess, *, ask: bool) -> str:
-    if not ask:
-        return held.task
-    return str(typer.prompt("What is the task?", default=held.task, err=True))
+def draft(file: str, name: str, task: str, subject: Discovery, data: Discovery) -> str:
+    """The text of the file."""
+    from roadworthy.data.values import CLASS_SCORES, TASKS
+
+    scored = TASKS[task].output is CLASS_SCORES
+    found = {} if data.vectors else _circumstances(task)
+    # Predictions that are there answer the clean cases alone.
+    active = bool(found) and ("predictions" not in subject.keys or subject.absent)
+    loader = next(iter(data.keys))
+    mark = "" if active else "# "
+    lines = [
+        "# What is assessed, on what, under which circumstances, and what must hold.",
+        f"# Run it:  roadworthy assess {file}",
+        f"name: {_plain(name)}",
+        "intended_use: >",
+        "  Who uses the system, for what, and where; it is printed at the head of the report.",
+        "",
+        "subject:",
+        f"  task: {task}",
+        *(f"  {k}: {_plain(v)}{CHECK * (k in subject.check)}" for k, v in subject.keys.items()),
+        '  # version: "1.0"',
+        "",
+        "data:",
+        f"  test: {_flow(data.keys)}{CHECK * bool(set(data.check) & set(data.keys))}",
+        f"  # reference: {{{loader}: …}}     # training data, for supervisors that are fitted",
+        f"  # calibration: {{{loader}: …}}   # for alarm thresholds; cases used nowhere else",
+        "  # group: patient_id      # the column of what belongs together, for honest intervals",
+        "",
+        "# Conditions of use; `roadworthy list transforms` shows more.",
+        *([] if active else [f"# Answers needed: roadworthy cases export {file} --out cases"]),
+        f"{mark}circumstances:",
+        *(f"{mark}  {key}: {_flow(content)}" for key, content in found.items()),
+        f"{'' if active else '#'}  # site_b: {{where: {{site: B}}}}",
+        "",
+        "slices: [label]            # label, or columns of metadata" if scored else "# slices: []",
+        "",
+        "# Scores beside the system that tell when it is wrong: docs/supervisors.md",
+        "supervisors: [max_softmax]" if scored else "# supervisors: all",
+        "# verdicts: {rule: conformal, rate: 0.05}   # needs calibration data",
+        "",
+        "# Examples; set your own limits.",
+        "claims:",
+        *_claims(task, active=active),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _circumstances(task: str) -> dict[str, dict[str, Any]]:
+    from roadworthy import registry
+    from roadworthy.data.values import FRAMES, IMAGE, TASKS
+
+    given = TASKS[task].input
+    kind = (IMAGE if given is FRAMES else given).name
+    known = registry.components("transforms")
+    return {
+        name: {"transform": name, "levels": [1, 2, 3]}
+        for name in TRANSFORMS
+        if name in known and known[name].traits.get("of") == kind
+    }
+
+
+def _claims(task: str, *, active: bool) -> list[str]:
+    from roadworthy.data.values import TASKS
+
+    measure = TASKS[task].measure
+    side, clean, under = LIMITS.get(measure, ("min", 0.9, 0.7))
+    claims = [f"  - {{id: C-1, {measure}: {{{side}: {clean}}}}}{CHECK}"]
+    if active:
+        claims.append(
+            f"  - {{id: C-2, {measure}: {{{side}: {under}}}, every: circumstances}}{CHECK}"
+        )
+    return claims
+
+
+def _flow(content: Mapping[str, Any]) -> str:
+    return "{" + ", ".join(f"{k}: {_plain(v)}" for k, v in content.items()) + "}"
+
+
+def _plain(value: Any) -> str:
+    """A YAML value in one line; JSON is YAML, and plain words need no quotes.
+
+    >>> _plain("model.py"), _plain("yes"), _plain(["a", 1])
+    ('model.py', '"yes"', '[a, 1]')
+    """
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_plain, value)) + "]"
+    words = ("true", "false", "yes", "no", "on", "off", "null", "y", "n")
+    text = value if isinstance(value, str) and value.lower() not in words else ""
+    if text[:1].isalpha() and text[-1:].isalnum() and re.fullmatch(r"[\w/.-]+", text):
+        return text
+    return json.dumps(value, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""``roadworthy list``: the components that an assessment file may name, ours and those of other packages."""
+"""``roadworthy list``: the components that an assessment file may name."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from roadworthy.cli import showing
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from roadworthy.registry import Component, Parameter
 
 FILLED_IN = ("base", "task")
@@ -26,27 +25,11 @@ READS = {
     "Layer": "activations",
     "Gradient": "gradients (of a torch model)",
     "Score": "the scores of other supervisors",
-}
-PASSES = {
     "dropout": "passes with dropout (of a torch model)",
     "ensemble": "the members of an ensemble",
     "own": "repeated runs of a subject that draws at random",
 }
-"""What a supervisor reads of a subject, in words, by its requests."""
-PLAIN = {
-    "int": "whole number",
-    "float": "number",
-    "str": "name",
-    "bool": "true or false",
-    "None": "none",
-}
-TRAITS = {
-    "of": "for",
-    "default": "default for",
-    "bounded": "between 0 and 1",
-    "extra": "needs",
-    "title": "called",
-}
+"""What a supervisor reads of a subject, by its request or the kind of its passes."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -56,24 +39,29 @@ def add_to(app: typer.Typer) -> None:
 
 def list_components(
     room: Annotated[
-        str | None,
-        typer.Argument(help="loaders, measures, adapters, transforms, supervisors, estimators, …"),
+        str | None, Argument(metavar="[TYPE]", help="loaders, measures, transforms, supervisors, …")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+    json: Annotated[bool, Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
-    """List the components by room; with a ROOM, their parameters and tables of levels too."""
+    """List the components by type; with a TYPE, their parameters and levels too."""
     from roadworthy import registry
 
     rooms = [room] if room else list(registry.ROOMS)
-    found = {name: [described(c) for c in registry.components(name).values()] for name in rooms}
+    found = {name: [_described(c) for c in registry.components(name).values()] for name in rooms}
     if json:
         showing.print_json(found)
         return
     for name, components in found.items():
-        _print(name, components, showing.console(), whole=room is not None)
+        showing.print_lines([name, *_lines(components, whole=room is not None)])
+        if name == "estimators":
+            from roadworthy.analysis.simulation.estimators import OF_ANOTHER_KIND
+
+            others = [f"  {other}  {summary}" for other, summary in OF_ANOTHER_KIND.items()]
+            showing.print_lines(["", "  only in `roadworthy simulate`", *others])
+        showing.print_lines([""])
 
 
-def described(component: Component) -> dict[str, Any]:
+def _described(component: Component) -> dict[str, Any]:
     """What a component says of itself, ready for JSON."""
     return {
         "name": component.name,
@@ -83,21 +71,18 @@ def described(component: Component) -> dict[str, Any]:
             k: _parameter(p) for k, p in component.parameters.items() if k not in FILLED_IN
         },
         "traits": _plain(component.traits),
-        **(_asked(component) if component.room == "supervisors" else {}),
+        **(_requests(component) if component.room == "supervisors" else {}),
     }
 
 
-def _asked(component: Component) -> dict[str, Any]:
-    """What a supervisor with its default parameters reads, and whether it is fitted; nothing where it has no defaults."""
+def _requests(component: Component) -> dict[str, Any]:
+    """What a supervisor with its default parameters reads, and whether it is fitted."""
     try:
         bound = component.bind()
     except (ValueError, TypeError, ImportError):
         return {}
-    kinds = [(type(need).__name__, getattr(need, "kind", "")) for need in bound.needs]
-    words = [
-        PASSES.get(kind, f"{kind} passes") if name == "Passes" else READS.get(name, name)
-        for name, kind in kinds
-    ]
+    names = [getattr(need, "kind", "") or type(need).__name__ for need in bound.needs]
+    words = [READS.get(name, name) for name in names]
     return {"reads": list(dict.fromkeys(words)), "fitted": bool(bound.fitted)}
 
 
@@ -115,54 +100,17 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
 
 
 def _fields(annotation: Any) -> dict[str, str]:
-    """The keys of a parameter that is a mapping of its own, such as ``input: {mean: 0.5}``, with type and default."""
+    """The keys of a parameter that is a mapping, such as ``input: {mean: 0.5}``."""
     found: dict[str, str] = {}
     for kind in (annotation, *typing.get_args(annotation)):
-        for field in (
-            dataclasses.fields(kind)
-            if inspect.isclass(kind) and dataclasses.is_dataclass(kind)
-            else ()
-        ):
+        if not (inspect.isclass(kind) and dataclasses.is_dataclass(kind)):
+            continue
+        for field in dataclasses.fields(kind):
             default = "" if field.default is dataclasses.MISSING else f" = {field.default!r}"
-            hint = (
-                field.type if isinstance(field.type, str) else inspect.formatannotation(field.type)
-            )
+            named = isinstance(field.type, str)
+            hint = field.type if named else inspect.formatannotation(field.type)
             found[field.name] = f"{hint}{default}"
     return found
-
-
-def _short(kind: str) -> str:
-    """A type in plain words, without the place where it is defined.
-
-    >>> _short("Literal['mean', 'max', 'none']"), _short("tuple[str, ...]"), _short("int | None")
-    ('one of mean, max, none', 'list of names', 'whole number or none')
-    """
-    kind = re.sub(r"\b(roadworthy(\.\w+)*|collections\.abc|typing)\.", "", kind)
-    chosen = re.compile(r"Literal\[([^\]]*)\]")
-    kind = chosen.sub(lambda m: "one of " + m[1].replace("'", "").replace('"', ""), kind)
-    kind = re.sub(
-        r"(?:tuple|list|Sequence)\[(\w+)(?:, \.\.\.)?\]",
-        lambda m: f"list of {PLAIN.get(m[1], m[1])}s",
-        kind,
-    )
-    return " or ".join(PLAIN.get(part, part) for part in kind.split(" | "))
-
-
-def _told(value: Any) -> str:
-    """A default as an assessment file has it.
-
-    >>> _told("mean"), _told(None), _told(True), _told(["early", "late"]), _told([])
-    ('mean', 'none', 'true', '[early, late]', '[]')
-    """
-    if isinstance(value, list):
-        return f"[{', '.join(_told(v) for v in value)}]"
-    return (
-        "none"
-        if value is None
-        else str(value).lower()
-        if isinstance(value, bool)
-        else str(value) or "''"
-    )
 
 
 def _plain(value: Any) -> Any:
@@ -173,80 +121,44 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
-def _print(room: str, components: list[dict[str, Any]], out: Console, *, whole: bool) -> None:
-    from rich.markup import escape
-
-    out.print(f"[bold]{room}[/bold]")
+def _lines(components: list[dict[str, Any]], *, whole: bool) -> list[str]:
+    """One line a component, and its details under it if asked for all."""
     width = max((len(c["name"]) for c in components), default=0)
-    for reads, group in _grouped(components) if whole else [("", components)]:
-        if reads:
-            out.print(f"\n  [bold]{escape(reads)}[/bold]")
-        for c in group:
-            origin = "" if c["origin"] == "roadworthy" else f" (from {c['origin']})"
-            out.print(
-                f"  {escape(c['name'].ljust(width))}  {escape(c['summary'] + origin)}",
-                soft_wrap=True,
-            )
-            for line in _details(c) if whole else ():
-                out.print(f"  {' ' * width}    {escape(line)}", soft_wrap=True)
-    if not components:
-        out.print("  none")
-    if room == "estimators":
-        from roadworthy.analysis.simulation.estimators import OF_ANOTHER_KIND
-
-        out.print("\n  [bold]beside these, `roadworthy simulate` compares[/bold]")
-        for name, summary in OF_ANOTHER_KIND.items():
-            out.print(f"  {name.ljust(width)}  {summary}", soft_wrap=True)
-    out.print()
-
-
-def _grouped(components: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
-    """By what they read, where they say so."""
-    groups: dict[str, list[dict[str, Any]]] = {}
+    lines = [] if components else ["  none"]
     for c in components:
-        groups.setdefault(f"reads {' and '.join(c['reads'])}" if c.get("reads") else "", []).append(
-            c
-        )
-    return sorted(groups.items(), key=lambda entry: (entry[0] != "reads outputs", entry[0]))
+        origin = "" if c["origin"] == "roadworthy" else f" (from {c['origin']})"
+        lines.append(f"  {c['name']:<{width}}  {c['summary']}{origin}")
+        lines += [f"  {'':<{width}}    {text}" for text in (_details(c) if whole else ())]
+    return lines
 
 
 def _details(component: dict[str, Any]) -> list[str]:
     lines = []
-    if "fitted" in component:
-        lines.append(
-            "fitted on reference data" if component["fitted"] else "needs no reference data"
-        )
+    if component.get("reads"):
+        fitted = "fitted on reference data" if component["fitted"] else "needs no reference data"
+        lines.append(f"reads {' and '.join(component['reads'])}; {fitted}")
     for name, p in component["parameters"].items():
-        lines.append(
-            f"{name}: {_short(p['type'])}" + ("" if p["required"] else f" = {_told(p['default'])}")
-        )
+        kind = re.sub(r"\b(roadworthy(\.\w+)*|collections\.abc|typing)\.", "", p["type"])
+        lines.append(f"{name}: {kind}" + ("" if p["required"] else f" = {p['default']!r}"))
         lines += [f"  {name}.{field}: {what}" for field, what in p.get("fields", {}).items()]
     for trait, content in component["traits"].items():
         if trait == "tables":
-            for table, rows in content.items():
-                lines += [
-                    f"level {i} of {table}: {_row(row)}" for i, row in enumerate(rows, start=1)
-                ]
+            rows = [(t, i, row) for t, of in content.items() for i, row in enumerate(of, start=1)]
+            lines += [f"level {i} of {table}: {_words(row)}" for table, i, row in rows]
+        elif trait == "extra":
+            from roadworthy.registry import install
+
+            lines.append(f"needs {content[0]} ({install(content[1])})")
         else:
-            lines.append(_trait(trait, content))
+            lines.append(f"{'for' if trait == 'of' else trait}: {_words(content)}")
     return lines
 
 
-def _trait(name: str, content: Any) -> str:
-    """What a component says of itself, in words.
-
-    >>> _trait("default", ["text"]), _trait("bounded", True), _trait("extra", ["sacrebleu", "text"])  # doctest: +ELLIPSIS
-    ('default for: text', 'between 0 and 1', 'needs: sacrebleu (pip install ...[text]")')
+def _words(content: Any) -> str:
     """
-    if name == "extra" and isinstance(content, list) and len(content) == 2:
-        from roadworthy.registry import install
-
-        return f"{TRAITS[name]}: {content[0]} ({install(content[1])})"
-    if name == "bounded" and content is True:
-        return TRAITS[name]
-    told = ", ".join(map(str, content)) if isinstance(content, list) else content
-    return f"{TRAITS.get(name, name)}: {_row(content) if isinstance(content, dict) else told}"
-
-
-def _row(row: dict[str, Any]) -> str:
-    return ", ".join(f"{k} {v}" for k, v in row.items())
+    >>> _words(["image", "label"]), _words({"scale": 0.1}), _words(True)
+    ('image, label', 'scale 0.1', 'True')
+    """
+    if isinstance(content, dict):
+        return ", ".join(f"{k} {v}" for k, v in content.items())
+    return ", ".join(map(str, content)) if isinstance(content, list) else str(content)

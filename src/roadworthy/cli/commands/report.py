@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 
 def add_to(app: typer.Typer) -> None:
@@ -14,16 +15,14 @@ def add_to(app: typer.Typer) -> None:
 
 
 def report(
-    run: Annotated[Path, typer.Argument(help="A run's folder; for open_psa also a bundle.")],
+    run: Annotated[Path, Argument(help="A run's folder; for open_psa also a bundle.")],
     format: Annotated[
         str,
-        typer.Option(
+        Option(
             help="html, json, junit, open_psa (the event tree for other tools), or another of `roadworthy list reports`."
         ),
     ] = "html",
-    out: Annotated[
-        Path | None, typer.Option(help="The file to write, or - for standard output.")
-    ] = None,
+    out: Annotated[Path | None, Option(help="The file to write, or - for standard output.")] = None,
 ) -> None:
     """Render a run's report again, or export its event tree; by default in the run's own folder."""
     from roadworthy import registry

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from roadworthy.cli import showing
 
@@ -16,30 +17,31 @@ def add_to(app: typer.Typer) -> None:
 
 
 def runs(
-    folder: Annotated[Path, typer.Argument(help="Where runs are kept.")] = Path("runs"),
-    json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+    folder: Annotated[Path, Argument(help="Where runs are kept.")] = Path("runs"),
+    json: Annotated[bool, Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """List the runs in a folder, newest first."""
     from roadworthy.store import RunIndex, StoreError
 
     if not folder.is_dir():
-        raise StoreError(
-            f"there is no folder {folder}; name the one that `roadworthy assess` kept its runs in"
-        )
+        raise StoreError(f"there is no folder {folder}; name the one that holds the runs")
     found = RunIndex(folder).runs()
     if json:
         rows = [{**row, "folder": str(folder / row["folder"])} for row in found]
         showing.print_json([{k: v for k, v in row.items() if k != "headline"} for row in rows])
         return
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=box.SIMPLE_HEAD, title=Text(f"Runs in {folder}"), title_justify="left")
-    for name in ("Run", "Created", "Verdict", "Version"):
-        table.add_column(name, overflow="fold")
-    table.add_column("Cases", justify="right")
-    for row in found:
-        cells = [Text(str(row[k])) for k in ("folder", "created", "verdict", "version")]
-        table.add_row(*cells, f"{row['cases']:,}")
-    showing.console().print(table if found else f"no runs in {folder}")
+    if not found:
+        print(f"no runs in {folder}")
+        return
+    showing.print_table(
+        ("Run", "Created", "Verdict", "Version", "Cases"),
+        [
+            (
+                *(str(row[k]) for k in ("folder", "created", "verdict", "version")),
+                f"{row['cases']:,}",
+            )
+            for row in found
+        ],
+        left=("Run", "Created", "Verdict", "Version"),
+        title=f"Runs in {folder}",
+    )

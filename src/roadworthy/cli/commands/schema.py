@@ -5,19 +5,18 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 import typer
+from typer import Argument
 
 from roadworthy.cli import showing
 
 
 def add_to(app: typer.Typer) -> None:
     """Make it a command."""
-    app.command("schema")(schema)
+    app.command("schema")(_schema)
 
 
-def schema(
-    of: Annotated[
-        Literal["assessment", "report"], typer.Argument(help="Which file.")
-    ] = "assessment",
+def _schema(
+    of: Annotated[Literal["assessment", "report"], Argument(help="Which file.")] = "assessment",
 ) -> None:
     """Print the JSON schema of the assessment file or of report.json."""
     if of == "report":

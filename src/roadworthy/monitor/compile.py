@@ -1,0 +1,428 @@
+"""From a table of scores with known outcomes to a bundle: `roadworthy.calibrate`.
+
+The bundle learns how scores look under each kind of shift, sets a tolerable limit if none is given,
+leaves kinds out in turn to see how often intervals hold on unseen ones, and sets the alarm.
+
+>>> rng = np.random.default_rng(0)
+>>> kind = np.repeat(["clean", "fog", "snow"], 300)
+>>> shifted = kind != "clean"
+>>> right = rng.random(900) < np.where(shifted, 0.5, 0.9)
+>>> rows = LabelledRows({"knn": rng.normal(1.5 * shifted)}, kind, right)
+>>> found = left_out(rows)
+>>> found.windows > 30, found.observed > 0.8
+(True, True)
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from roadworthy.monitor import Coverage
+
+if TYPE_CHECKING:
+    from roadworthy.analysis.risk.calibration import Calibration
+    from roadworthy.analysis.risk.deployed import Deployed
+    from roadworthy.analysis.risk.tree import Tree
+    from roadworthy.data.scores import ScoreTable
+    from roadworthy.monitor.bundle import Bundle
+
+CLEAN = "clean"
+EVENTS_PER_DAY = 10_000.0
+"""Assumed if neither the user nor the times of the table say how many come."""
+DAY, HOUR = 86_400.0, 3_600.0
+WINDOW = 100
+LONGER = 10
+"""A second window, so many times as long as the alarm's, to compare with the forecast."""
+PRIOR_EVENTS = 20.0
+"""Events that an expected rate of shift is worth."""
+JEFFREYS = (0.5, 0.5)
+"""Pseudo-events, shifted and clean, that favour no rate."""
+RATES = tuple(np.repeat(np.linspace(0.1, 1.0, 10), 3).tolist())
+"""Rates of shift at which windows are drawn to see how often the intervals hold the truth."""
+TOLERATED = 0.2
+"""The share of shifted events, beyond those expected, whose cost is the limit if none is given."""
+ENDINGS = (".gz", ".csv", ".tsv", ".parquet", ".pq")
+"""Of tables of scores."""
+
+
+def calibrate(
+    table: ScoreTable | str | os.PathLike[str],
+    *,
+    tree: Tree | None = None,
+    constants: Mapping[str, float] | None = None,
+    tolerable: float | None = None,
+    detector: str | None = None,
+    threshold: float | None = None,
+    window: int = WINDOW,
+    half_life: float | None = None,
+    adaptive: bool = False,
+    prior: float | None = None,
+    prior_events: float = PRIOR_EVENTS,
+    false_alarms: str = "1 per month",
+    events_per_day: float | None = None,
+    subject: str | None = None,
+    progress: Callable[[str], None] = lambda stage: None,
+) -> Bundle:
+    """Compile a table of scores with known outcomes into the bundle that a monitor runs from.
+
+    `table` is the path of a CSV or Parquet file with the columns `kind` ("clean" without shift),
+    `correct` and scores, or such a table as `read_scores` returns it. `tree` prices outcomes (by
+    default: wrong answers per case) and `constants` are those of its parameters that no stream
+    tells. `detector` and `threshold` name the score whose alarms call a person. `prior` is the
+    share of shifted events that is expected. `progress` is called with the name of each stage.
+    """
+    from roadworthy.analysis.risk.prototypes import accuracy_tree
+    from roadworthy.analysis.risk.tolerable import refuse_out_of_reach
+    from roadworthy.data.samples import DataError
+    from roadworthy.data.scores import ScoreTable
+    from roadworthy.monitor import Bundle, Windows
+    from roadworthy.monitor.alarm import alarms_per_day
+
+    tree = accuracy_tree() if tree is None else tree
+    constants = dict(constants or {})
+    alarms_per_day(false_alarms)
+    windows = Windows((window, LONGER * window), half_life, adaptive)
+    if tolerable is not None:
+        refuse_out_of_reach(tree, tolerable)
+    if not isinstance(table, ScoreTable):
+        table = read_table(table)
+    if table.kind is None or table.correct is None:
+        raise DataError(f"{table.source}: the columns kind and correct are needed")
+    if (table.kind == CLEAN).all():
+        raise DataError(
+            f"{table.source}: all {table.n:,} rows are clean. Add rows of shifted data, with what "
+            "shifted them as their kind, or let `roadworthy assess` make some"
+        )
+    deployed = _deployed(table, tree, detector, threshold)
+    notes = [*table.notes, *_detector_notes(tree, deployed)]
+    rows = LabelledRows(table.columns, table.kind, table.correct, table.group, table.time)
+    progress("learning how shift looks")
+    calibration = rows.calibrated(deployed=deployed)
+    limit = tolerated(calibration, tree, constants) if tolerable is None else tolerable
+    if tolerable is None:
+        notes.append(no_limit(limit, tree.unit))
+    progress("leaving out one kind at a time")
+    coverage = left_out(rows)
+    progress("setting the alarm on simulated streams without shift")
+    bundle = Bundle.compile(
+        calibration,
+        tree,
+        subject=subject or stem(table.source),
+        constants=constants,
+        tolerable=limit,
+        prior=JEFFREYS if prior is None else _pseudo_events(prior, prior_events),
+        windows=windows,
+        alarm_window=window,
+        false_alarms=false_alarms,
+        events_per_day=events_per_day or pace(table) or EVENTS_PER_DAY,
+        expected_rate=prior or 0.0,
+        coverage=coverage,
+        made={"source": table.source, "notes": notes, "warnings": reversed_outcomes(table)},
+        made_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    )
+    highest = bundle.estimator.forecast(1.0)[2]
+    if tolerable is not None and highest <= tolerable:
+        raise ValueError(
+            f"the limit {tolerable:g} {tree.unit} cannot be exceeded: if all events are shifted, "
+            f"the cost is at most {highest:.4g}. Choose a lower one"
+        )
+    return bundle
+
+
+def read_table(path: str | os.PathLike[str], **columns: Any) -> ScoreTable:
+    """A table to calibrate on; `columns` are options of `read_scores` that point at columns."""
+    from roadworthy.data.scores import read_scores
+
+    return read_scores(Path(path), needs=("kind", "correct"), **columns)
+
+
+class KindSummary(NamedTuple):
+    """What a calibration knows of one kind of rows."""
+
+    kind: str
+    rows: int
+    accuracy: float
+    low: float
+    high: float
+    auc: float | None
+    """How well the combined scores separate it from clean: 0.5 not at all, 1 perfectly; by models
+    that had not seen the rows. None for clean itself."""
+
+
+def summarise(bundle: Bundle, table: ScoreTable) -> list[KindSummary]:
+    """Rows, accuracy with its 95% interval (of whole groups, if there are any) and AUC by kind."""
+    from roadworthy.statistics import clustered_proportion
+
+    assert table.kind is not None and table.correct is not None
+    calibration = bundle.calibration
+    bins = calibration.folded(calibration.table).sum(axis=(1, 3, 4, 5)).astype(np.float64)
+    shares = bins / np.maximum(bins.sum(axis=1, keepdims=True), 1.0)
+    below = np.concatenate([[0.0], np.cumsum(shares[0])[:-1]]) + 0.5 * shares[0]
+    found = []
+    for at, name in enumerate(calibration.kinds):
+        rows = table.kind == name
+        right = table.correct[rows].astype(float)
+        held = clustered_proportion(right, None if table.group is None else table.group[rows])
+        auc = float(shares[at] @ below) if at else None
+        found.append(KindSummary(name, len(right), float(right.mean()), held.low, held.high, auc))
+    return found
+
+
+def no_limit(limit: float, unit: str) -> str:
+    """That a limit was chosen because none was given; it stays in the bundle."""
+    from roadworthy.analysis.risk.amounts import priced
+
+    return (
+        f"No tolerable limit set. Using {priced(limit, unit)}, the expected cost if "
+        f"{TOLERATED:.0%} of inputs are shifted."
+    )
+
+
+def pace(table: ScoreTable) -> float | None:
+    """Events per day by the times of a table; None if these span less than an hour."""
+    times = np.zeros(0) if table.time is None else table.time[np.isfinite(table.time)]
+    span = float(np.ptp(times)) if len(times) else 0.0
+    return table.n / span * DAY if span >= HOUR else None
+
+
+def stem(source: str | os.PathLike[str]) -> str:
+    """The name of a table without its endings.
+
+    >>> stem("a/today.csv.gz"), stem("today.v2.parquet")
+    ('today', 'today.v2')
+    """
+    name = Path(source).name
+    for ending in ENDINGS:
+        name = name.removesuffix(ending)
+    return name
+
+
+def reversed_outcomes(table: ScoreTable) -> list[str]:
+    """A warning if clean answers are right less often than shifted ones, by more than chance."""
+    from roadworthy.statistics import clustered_proportion
+
+    assert table.kind is not None and table.correct is not None
+    clean, right = table.kind == CLEAN, table.correct.astype(float)
+    without, under = (
+        clustered_proportion(right[rows], None if table.group is None else table.group[rows])
+        for rows in (clean, ~clean)
+    )
+    worse = any(
+        right[table.kind == k].mean() < right[clean].mean() for k in set(table.kind[~clean])
+    )
+    if without.high >= under.low or worse:
+        return []
+    return [
+        f"Clean answers are right less often ({right[clean].mean():.1%}) than shifted ones "
+        f"({right[~clean].mean():.1%}); check the columns of outcomes and kinds"
+    ]
+
+
+def _deployed(
+    table: ScoreTable, tree: Tree, detector: str | None, threshold: float | None
+) -> Deployed | None:
+    """The score whose alarms call a person; a verdict of 0 or 1 needs no threshold."""
+    from roadworthy.analysis.risk.deployed import Deployed
+    from roadworthy.analysis.risk.prototypes import asks_for_alarms
+    from roadworthy.data.samples import DataError
+    from roadworthy.registry import did_you_mean
+
+    if detector is None:
+        if threshold is not None:
+            raise DataError("a threshold needs a detector: name the score it belongs to")
+        return None
+    if not asks_for_alarms(tree):
+        raise DataError(
+            f"detector {detector}: no cost depends on an alarm. Give the costs of a necessary and "
+            "an unnecessary one, or leave the detector out"
+        )
+    if detector not in table.columns:
+        names = list(table.columns)
+        raise DataError(
+            f"{table.source} has no score {detector!r}{did_you_mean(detector, names)}; "
+            f"it has {', '.join(names)}"
+        )
+    scores = table.columns[detector]
+    if threshold is None and not np.isin(scores[~np.isnan(scores)], (0.0, 1.0)).all():
+        raise DataError(f"detector {detector} needs a threshold, above which it raises an alarm")
+    chosen = 0.5 if threshold is None else threshold
+    if not np.isfinite(chosen):
+        raise DataError(f"a threshold is a finite number, found {chosen}")
+    return Deployed(detector, chosen)
+
+
+def _detector_notes(tree: Tree, deployed: Deployed | None) -> list[str]:
+    from roadworthy.analysis.risk.prototypes import asks_for_alarms
+
+    if deployed is not None:
+        return [f"Alarms that call a person: {deployed}."]
+    if not asks_for_alarms(tree):
+        return []
+    return [
+        "No detector set. Costs of alarms assume that all scores combined raise them, at the "
+        "threshold that separates shifted from clean rows best."
+    ]
+
+
+def _pseudo_events(rate: float, events: float) -> tuple[float, float]:
+    """Shifted and clean events that an expected rate is worth."""
+    if not (0.0 < rate < 1.0 and 0.0 < events < np.inf):
+        raise ValueError(
+            "an expected rate of shift lies above 0 and below 1 and is worth more than 0 events, "
+            f"found {rate:g} and {events:g}"
+        )
+    return rate * events, (1.0 - rate) * events
+
+
+class LabelledRows(NamedTuple):
+    """Scores of rows whose kind of shift and outcome are known."""
+
+    columns: Mapping[str, np.ndarray]
+    kind: np.ndarray
+    correct: np.ndarray
+    groups: np.ndarray | None = None
+    times: np.ndarray | None = None
+    """Seconds; they say how clean varies where there are no groups."""
+
+    @property
+    def units(self) -> np.ndarray:
+        """Numbers of what belongs together: the groups, else the rows."""
+        if self.groups is None:
+            return np.arange(len(self.kind))
+        numbers: np.ndarray = np.unique(self.groups.astype(str), return_inverse=True)[1]
+        return numbers
+
+    def take(self, rows: np.ndarray) -> LabelledRows:
+        """Some of them, by mask or index."""
+        columns = {name: column[rows] for name, column in self.columns.items()}
+        groups, times = (None if part is None else part[rows] for part in (self.groups, self.times))
+        return LabelledRows(columns, self.kind[rows], self.correct[rows], groups, times)
+
+    def calibrated(
+        self,
+        counted: LabelledRows | None = None,
+        *,
+        deployed: Deployed | None = None,
+        aside: Sequence[str] = (),
+        seed: int = 0,
+    ) -> Calibration:
+        """Learned from these rows; counted on others with the same kinds, else by cross-fitting."""
+        from roadworthy.analysis.risk.calibration import calibrate
+
+        on = None if counted is None else tuple(counted)
+        times = (self if counted is None else counted).times
+        return calibrate(
+            self.columns,
+            self.kind,
+            self.correct,
+            groups=self.groups,
+            times=times,
+            count_on=on,
+            deployed=deployed,
+            aside=aside,
+            seed=seed,
+        )
+
+    def without(self, names: Sequence[str]) -> LabelledRows:
+        """The same rows without some of the scores."""
+        return self._replace(
+            columns={name: column for name, column in self.columns.items() if name not in names}
+        )
+
+
+def tolerated(
+    calibration: Calibration,
+    tree: Tree,
+    constants: Mapping[str, float | tuple[float, float]],
+    *,
+    expected_rate: float = 0.0,
+) -> float:
+    """The limit if none is given: the expected cost if 20% of the clean events are shifted.
+
+    Kinds of a few rows are left out.
+    """
+    from roadworthy.analysis.risk.calibration import of_firm_kinds
+    from roadworthy.monitor.bundle import Bundle
+
+    calibration = of_firm_kinds(calibration)
+    rate = expected_rate + TOLERATED * (1.0 - expected_rate)
+    risk, _, _ = Bundle("none", calibration, tree, constants).estimator.forecast(rate)
+    digits = 3 - int(np.floor(np.log10(abs(risk)))) - 1 if risk else 0
+    return round(risk, digits)
+
+
+def left_out(
+    rows: LabelledRows, counted: LabelledRows | None = None, *, seed: int = 0
+) -> Coverage | None:
+    """How often intervals of accuracy and of the share shifted hold the truth on unseen kinds.
+
+    Each kind is left out in turn, with half of the clean rows; windows at several rates are drawn
+    from what was left out. With `counted` rows, half of these (whole groups) are counted and windows
+    are drawn from the other half. None if there are fewer than two kinds with enough rows.
+    """
+    from roadworthy.analysis.risk.calibration import FEW_OF_A_KIND
+    from roadworthy.analysis.risk.estimator import Estimator
+    from roadworthy.analysis.risk.prototypes import accuracy_tree
+
+    names, counts = np.unique(rows.kind, return_counts=True)
+    kinds = [
+        str(k) for k, n in zip(names, counts, strict=True) if k != CLEAN and n >= FEW_OF_A_KIND
+    ]
+    if len(kinds) < 2:
+        return None
+    rng = np.random.default_rng([seed, 12])
+    judged = rows if counted is None else counted
+    units = judged.units
+    first = rng.random(units.max() + 1)[units] < 0.5
+    covered = rates = windows = 0
+    for kind in kinds:
+        mine = judged.kind == kind
+        if counted is None:
+            aside = mine | ((judged.kind == CLEAN) & ~first)
+            learned, on = rows.take(~aside), None
+        else:
+            aside = (mine | (judged.kind == CLEAN)) & ~first
+            learned, on = rows.take(rows.kind != kind), judged.take(~mine & first)
+        if not (mine & aside).any():
+            continue
+        try:
+            calibration = learned.calibrated(on)
+        except ValueError:  # what is left has too little in it; the whole table is judged elsewhere
+            continue
+        cells = np.full(len(judged.kind), -1)
+        cells[aside] = calibration.place(
+            {name: judged.columns[name][aside] for name in calibration.names}
+        )
+        picked = _windows(judged.kind, np.flatnonzero(aside), kind, rng)
+        windowed = [
+            np.bincount(cells[at][cells[at] >= 0], minlength=calibration.cells) for at in picked
+        ]
+        found = Estimator(calibration, accuracy_tree()).estimate(windowed)
+        right, shifted = judged.correct[picked].mean(axis=1), mine[picked].mean(axis=1)
+        told = np.array([reason is None for reason in found.cannot_tell])
+        covered += int(
+            (told & (found.accuracy_low <= right) & (right <= found.accuracy_high)).sum()
+        )
+        rates += int((told & (found.rate_low <= shifted) & (shifted <= found.rate_high)).sum())
+        windows += int(told.sum())
+    return Coverage(0.95, covered / windows, windows, rate=rates / windows) if windows else None
+
+
+def _windows(
+    kinds: np.ndarray, aside: np.ndarray, kind: str, rng: np.random.Generator
+) -> np.ndarray:
+    """Rows of windows of 100 that were put aside, at rates of shift from 0.1 to 1."""
+    of_kind = aside[kinds[aside] == kind]
+    clean = aside[kinds[aside] == CLEAN]
+    shifted = rng.random((len(RATES), WINDOW)) < np.array(RATES)[:, None]
+    return np.where(
+        shifted,
+        rng.choice(of_kind, shifted.shape),
+        rng.choice(clean if len(clean) else of_kind, shifted.shape),
+    )

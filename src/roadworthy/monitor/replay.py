@@ -1,0 +1,491 @@
+"""What a monitor would have said of a stream in a table, window by window: `roadworthy.replay`.
+
+The monitor itself takes the events, in the order of the table; nothing is estimated here. Outcomes,
+if they are known, are put beside its estimates and are never shown to it.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from roadworthy.monitor import Alarm, Bundle, Events, Monitor, RiskState
+
+if TYPE_CHECKING:
+    from roadworthy.data.scores import ScoreFile, ScoreTable
+
+MOST = 200
+"""Windows that are read if `every` is not given: with more, every second one is dropped."""
+MOSTLY = 0.9
+"""The share of a window's outcomes that must be known to compare its interval with them."""
+FEWEST = 10
+"""Known outcomes of a window below which no share of right answers is given."""
+SHORTEST = 10
+"""Events of a window, at least."""
+SURE = 0.975
+"""P(cost > limit) of the last window from which on it is reported although no alarm was raised."""
+OUTSIDE = 0.2
+"""The share of events outside the calibrated range of a score that is worth a note."""
+DAY, HOUR, ENOUGH = 86_400.0, 3_600.0, 1000
+FASTER, SLOWER = 2.0, 20.0
+"""How many times as many, or as few, events a day as the alarm was set for are worth a note."""
+FIGURES = (
+    *("rate", "rate_low", "rate_high", "accuracy", "accuracy_low", "accuracy_high"),
+    *("risk", "risk_low", "risk_high", "exceedance"),
+)
+"""None of these is given for a window without an estimate."""
+
+
+class ReplayedWindow(NamedTuple):
+    """One window of a stream: what the monitor said, and the truth if it is known."""
+
+    last: int
+    """The number of the event that it ends on; the first event is 1."""
+    time: float
+    """Of that event, in seconds; NaN if it has none."""
+    state: RiskState
+    known: int
+    """Events whose outcome is known."""
+    right: int
+    """Right answers among them."""
+    length: int
+
+    @property
+    def first(self) -> int:
+        """The number of the event that it begins with."""
+        return self.last - self.length + 1
+
+    @property
+    def told(self) -> bool:
+        """Whether it has an estimate."""
+        return self.state.cannot_tell is None
+
+    @property
+    def truth(self) -> float:
+        """The share of right answers; NaN if too few outcomes are known."""
+        return self.right / self.known if self.known >= min(FEWEST, self.length) else math.nan
+
+    @property
+    def revealed(self) -> bool:
+        """Whether its interval can be compared with the truth: most outcomes must be known."""
+        return self.told and self.known >= MOSTLY * self.length
+
+    @property
+    def covered(self) -> bool:
+        """Whether the truth lies within the interval of the accuracy."""
+        return self.state.accuracy_low <= self.truth <= self.state.accuracy_high
+
+    def record(self) -> dict[str, Any]:
+        """Plain JSON values; figures are null without an estimate."""
+        state = self.state
+        return {
+            "first_event": self.first,
+            "last_event": self.last,
+            "time": _plain(self.time),
+            "n": float(state.n),
+            "effective_n": state.effective_n,
+            **{name: _plain(getattr(state, name)) if self.told else None for name in FIGURES},
+            "strangeness": _plain(state.strangeness),
+            "cannot_tell": state.cannot_tell,
+            "truth": _plain(self.truth),
+            "truth_known": self.known,
+        }
+
+
+class Compared(NamedTuple):
+    """Estimates of accuracy against the truth."""
+
+    windows: int
+    covered: int
+    mean_absolute_error: float
+
+
+class KnownOutcomes(NamedTuple):
+    """Known outcomes, beside what was estimated of the windows they lie in."""
+
+    known: int
+    right: int
+    share: float
+    low: float
+    high: float
+    estimate: float | None
+    """The mean of the windows' estimates, weighted by their known outcomes; None without any."""
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What a monitor said of a stream."""
+
+    bundle: Bundle
+    source: str
+    events: int
+    unscored: int
+    """Events with too few scores to be placed."""
+    repeated: int
+    """Events whose id came before; they are counted once."""
+    without_id: int
+    window: int
+    every: int
+    windows: tuple[ReplayedWindow, ...]
+    alarms: tuple[Alarm, ...]
+    """With the times of the table; NaN if it has none."""
+    at_end: tuple[RiskState, ...]
+    """What every window of the bundle says at the end of the stream."""
+    outcomes: tuple[int, int]
+    """Known outcomes of the whole stream, and right answers among them."""
+    notes: tuple[str, ...]
+
+    @property
+    def alarmed(self) -> bool:
+        """Whether an alarm was raised."""
+        return any(alarm.kind == "raised" for alarm in self.alarms)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every part of the stream has an estimate."""
+        return all(w.told for w in self.windows) and not any(
+            alarm.kind == "cannot tell" for alarm in self.alarms
+        )
+
+    @property
+    def above(self) -> float | None:
+        """P(cost > limit) of the last window with an estimate, if that is nearly certain."""
+        told = [w.state.exceedance for w in self.windows if w.told]
+        return told[-1] if told and told[-1] is not None and told[-1] > SURE else None
+
+    @property
+    def compared(self) -> Compared | None:
+        """The intervals against the truth; None if it is not known."""
+        found = [w for w in self.windows if w.revealed]
+        if not found:
+            return None
+        errors = [abs(w.state.accuracy - w.truth) for w in found]
+        return Compared(len(found), sum(w.covered for w in found), float(np.mean(errors)))
+
+    @property
+    def sample(self) -> KnownOutcomes | None:
+        """What known outcomes say, however few a window; None if there are none."""
+        from roadworthy.statistics import wilson
+
+        known, right = self.outcomes
+        if not known:
+            return None
+        weights = [w.known if w.told else 0 for w in self.windows]
+        accuracy = [w.state.accuracy for w in self.windows]
+        estimate = float(np.average(accuracy, weights=weights)) if any(weights) else None
+        bounds = wilson(right, known)
+        return KnownOutcomes(known, right, right / known, bounds.low, bounds.high, estimate)
+
+    @property
+    def missed(self) -> int | None:
+        """Windows that truly cost more than the limit while no alarm was on; None if not known."""
+        from roadworthy.analysis.risk.prototypes import answer_costs
+
+        costs, limit = answer_costs(self.bundle.tree), self.bundle.tolerable
+        found = [w for w in self.windows if w.revealed]
+        if not found or costs is None or limit is None:
+            return None
+        right, wrong = costs
+        spans = self._alarm_spans()
+        return sum(
+            right * w.truth + wrong * (1.0 - w.truth) > limit
+            and not any(begin <= w.last and w.first <= end for begin, end in spans)
+            for w in found
+        )
+
+    def _alarm_spans(self) -> list[tuple[int, float]]:
+        """First and last event of every alarm."""
+        spans: list[tuple[int, float]] = []
+        for alarm in self.alarms:
+            if alarm.kind == "raised" and (not spans or spans[-1][1] < math.inf):
+                spans.append((alarm.event, math.inf))
+            elif alarm.kind == "cleared" and spans:
+                spans[-1] = (spans[-1][0], alarm.event)
+        return spans
+
+
+def replay(
+    bundle: Bundle | str | os.PathLike[str],
+    table: ScoreTable | ScoreFile | str | os.PathLike[str],
+    *,
+    window: int | None = None,
+    every: int | None = None,
+    truth: ScoreTable | str | os.PathLike[str] | None = None,
+    progress: Callable[[int], None] = lambda events: None,
+) -> Replay:
+    """Feed a table of scores to the bundle's monitor and read its windows and alarms.
+
+    `window` is a number of events, by default that of the alarm; `every`, how many events lie
+    between two windows, by default as many as a window, or more in a long stream. `truth` has the
+    columns `id` and `correct`. `progress` is called with the number of events that were taken.
+    """
+    from roadworthy.data.samples import DataError
+
+    bundle = bundle if isinstance(bundle, Bundle) else Bundle.load(bundle)
+    size = int(window or bundle.watched)
+    if size < SHORTEST:
+        raise DataError(f"a window has at least {SHORTEST} events, found {size}")
+    source, notes, rows, pieces = _opened(table, bundle)
+    run = _Run(bundle, size, every, None if truth is None else _Truth(truth), source)
+    while run.thinned and rows // run.every > MOST:
+        run.every *= 2
+    for piece in pieces:
+        run.take(piece)
+        progress(piece.n)
+    return run.end(notes)
+
+
+def _opened(
+    table: ScoreTable | ScoreFile | str | os.PathLike[str], bundle: Bundle
+) -> tuple[str, tuple[str, ...], int, Iterator[ScoreTable]]:
+    """A table's name, notes on reading it, number of rows (0 if unknown), and rows by pieces."""
+    from roadworthy.data.scores import ScoreTable, open_scores
+
+    if isinstance(table, str | os.PathLike):
+        names = bundle.calibration.names
+        table = open_scores(
+            Path(table), columns={name: name for name in names}, skips=("kind", "group")
+        )
+    if isinstance(table, ScoreTable):
+        return table.source, table.notes, table.n, iter((table,))
+    return table.path.name, table.notes, table.opened.rows or 0, table.pieces()
+
+
+class _Run:
+    """A monitor, the stream it has taken up to now, and the windows that were read of it."""
+
+    def __init__(
+        self, bundle: Bundle, size: int, every: int | None, truth: _Truth | None, source: str
+    ) -> None:
+        self.bundle, lengths = bundle, bundle.windows.lengths
+        if size not in lengths:
+            windows = replace(bundle.windows, lengths=tuple(sorted((*lengths, size))))
+            bundle = replace(bundle, windows=windows)
+        self.monitor = Monitor(bundle)
+        self.size, self.every, self.thinned = size, every or size, every is None
+        self.windows: list[ReplayedWindow] = []
+        self.truth, self.source, self.ids = truth, source, _Ids(bundle.id_horizon)
+        self.events = self.unscored = self.repeated = self.without_id = 0
+        self.outcomes = np.zeros(2, dtype=int)
+        self.recent = np.zeros(0)
+        """Outcomes of the last events: 1, 0, or NaN if unknown."""
+        self.alarm_times: dict[int, float] = {}
+        self.missing = dict.fromkeys(bundle.calibration.names, 0)
+        self.outside = dict.fromkeys(bundle.calibration.names, 0)
+        self.last = self.first_time = self.last_time = math.nan
+        self.went_back = 0
+
+    def take(self, piece: ScoreTable) -> None:
+        """Feed the next rows, up to the end of each window in turn."""
+        if piece.id is not None:
+            fresh = self.ids.fresh(piece.id)
+            self.without_id += int((piece.id == "").sum())
+            self.repeated += int((~fresh).sum())
+            piece = piece if fresh.all() else piece.take(fresh)
+        right = self._outcomes(piece)
+        time = np.full(piece.n, np.nan) if piece.time is None else piece.time
+        self._look_at(piece, time)
+        begun, at = self.events, 0
+        while at < piece.n:
+            upto = min(piece.n, at + self._next_end() - self.events)
+            part = slice(at, upto)
+            columns = {name: piece.columns[name][part] for name in self.missing}
+            self.unscored += self.monitor.update(Events(columns=columns)).unscored
+            self.recent = np.concatenate([self.recent, right[part]])[-self.size :]
+            self.events, at = begun + upto, upto
+            self.last = float(time[upto - 1])
+            if self.events >= self.size and self.events % self.every == 0:
+                self._read()
+        for alarm in self.monitor.alarms[::-1]:
+            if alarm.event <= begun:
+                break
+            self.alarm_times[alarm.event] = float(time[alarm.event - begun - 1])
+
+    def end(self, notes: tuple[str, ...]) -> Replay:
+        """Read the last window, which ends with the stream."""
+        from roadworthy.data.samples import DataError
+
+        if self.events < self.size:
+            raise DataError(
+                f"{self.source} has {self.events:,} events, fewer than a window of {self.size:,}. "
+                f"Choose a shorter window (at least {SHORTEST}) or a longer stream"
+            )
+        if self.truth is not None and not self.truth.found:
+            raise DataError(f"--truth {self.truth.source}: no id of it is in {self.source}")
+        if not self.windows or self.windows[-1].last < self.events:
+            self.thinned = False  # this one is kept wherever it ends
+            self._read()
+        at_end = tuple(self.monitor.risk(name) for name in self.bundle.windows.names)
+        alarms = tuple(
+            replace(alarm, time=self.alarm_times.get(alarm.event, math.nan))
+            for alarm in self.monitor.alarms
+        )
+        known, right = self.outcomes.tolist()
+        return Replay(
+            bundle=self.bundle,
+            source=self.source,
+            events=self.events,
+            unscored=self.unscored,
+            repeated=self.repeated,
+            without_id=self.without_id,
+            window=self.size,
+            every=self.every,
+            windows=tuple(self.windows),
+            alarms=alarms,
+            at_end=at_end,
+            outcomes=(known, right),
+            notes=(*notes, *self._notes()),
+        )
+
+    def _next_end(self) -> int:
+        """The number of the event that the next window ends on."""
+        return max(self.events // self.every + 1, -(-self.size // self.every)) * self.every
+
+    def _read(self) -> None:
+        known = self.recent[~np.isnan(self.recent)]
+        # The monitor was given no times: the only one that is known is that of the last event.
+        state = replace(self.monitor.risk(self.size), start=None, end=_plain(self.last))
+        self.windows.append(
+            ReplayedWindow(self.events, self.last, state, len(known), int(known.sum()), self.size)
+        )
+        if self.thinned and len(self.windows) > MOST:
+            self.every *= 2
+            self.windows = [w for w in self.windows if w.last % self.every == 0]
+
+    def _outcomes(self, piece: ScoreTable) -> np.ndarray:
+        """1, 0, or NaN if unknown."""
+        if self.truth is not None:
+            right = self.truth.of(piece)
+        elif piece.correct is None:
+            right = np.full(piece.n, np.nan)
+        else:
+            known = True if piece.labelled is None else piece.labelled
+            right = np.where(known, piece.correct, np.nan)
+        self.outcomes += int((~np.isnan(right)).sum()), int(np.nansum(right))
+        return right
+
+    def _look_at(self, piece: ScoreTable, time: np.ndarray) -> None:
+        """Count what is worth a note: missing scores, scores out of range, times that go back."""
+        calibration = self.bundle.calibration
+        for name, (low, high) in zip(calibration.names, calibration.reach, strict=True):
+            column = piece.columns[name]
+            self.missing[name] += int(np.isnan(column).sum())
+            self.outside[name] += int(((column < low) | (column > high)).sum())
+        timed = time[np.isfinite(time)]
+        if len(timed):
+            self.went_back += int((np.diff(timed, prepend=self.last_time) < 0).sum())
+            self.first_time = float(np.fmin(self.first_time, timed.min()))
+            self.last_time = float(timed[-1])
+
+    def _notes(self) -> list[str]:
+        """What a reader should know about this stream."""
+        known, events = int(self.outcomes[0]), self.events
+        notes = [
+            f"Score {name} is missing in {n:,} of {events:,} events."
+            for name, n in self.missing.items()
+            if n
+        ]
+        calibration = self.bundle.calibration
+        notes += [
+            f"Score {name}: {self.outside[name]:,} of {events:,} events lie outside the calibrated "
+            f"range, {low:.4g} to {high:.4g}. Check its unit."
+            for name, (low, high) in zip(calibration.names, calibration.reach, strict=True)
+            if self.outside[name] > OUTSIDE * events
+        ]
+        if (known or self.truth is not None) and known < events:
+            notes.append(f"The outcome is known for {known:,} of {events:,} events.")
+        if self.went_back:
+            notes.append(
+                f"The time goes back {self.went_back:,} times. Events are taken in the order of the "
+                "table; sort it by time if that is not their order."
+            )
+        tau = self.monitor.autocorrelation_time
+        if tau > 1.05:
+            notes.append(f"Events are correlated: {tau:.1f} carry the information of one.")
+        return [*notes, *self._pace()]
+
+    def _pace(self) -> list[str]:
+        rule, span = self.bundle.alarm, self.last_time - self.first_time
+        if rule is None or self.events < ENOUGH or not span >= HOUR:
+            return []
+        pace = self.events / span * DAY
+        if rule.events_per_day / SLOWER <= pace <= FASTER * rule.events_per_day:
+            return []
+        return [
+            f"The stream has {pace:,.0f} events a day; the alarm was set for "
+            f"{rule.events_per_day:,.0f}, and its rate of false alarms changes in proportion."
+        ]
+
+
+class _Truth:
+    """Outcomes by id."""
+
+    def __init__(self, table: ScoreTable | str | os.PathLike[str]) -> None:
+        from roadworthy.data.samples import DataError
+        from roadworthy.data.scores import ScoreTable, read_scores
+
+        if not isinstance(table, ScoreTable):
+            skips = ("kind", "group", "time")
+            table = read_scores(Path(table), columns=[], needs=("id", "correct"), skips=skips)
+        if table.id is None or table.correct is None:
+            raise DataError(f"{table.source}: the columns id and correct are needed")
+        order = np.argsort(table.id, kind="stable")
+        self._ids, self._right = table.id[order], table.correct[order].astype(float)
+        same = (self._ids[1:] == self._ids[:-1]) & (self._ids[1:] != "")
+        differ = np.flatnonzero(same & (self._right[1:] != self._right[:-1]))
+        if len(differ):
+            raise DataError(
+                f"{table.source}: id {str(self._ids[differ[0]])!r} stands for a right and a wrong "
+                "answer; write one outcome for each id"
+            )
+        self.source, self.found = table.source, 0
+
+    def of(self, piece: ScoreTable) -> np.ndarray:
+        """1, 0, or NaN for events without an outcome."""
+        from roadworthy.data.samples import DataError
+
+        if piece.id is None:
+            raise DataError(f"{piece.source} has no column 'id', by which outcomes are found")
+        at = np.minimum(np.searchsorted(self._ids, piece.id), len(self._ids) - 1)
+        here = (self._ids[at] == piece.id) & (piece.id != "")
+        self.found += int(here.sum())
+        return np.where(here, self._right[at], np.nan)
+
+
+class _Ids:
+    """Ids of the last events, at least `least` of them; an event without an id never repeats one.
+
+    The monitor would ignore a repeated event by itself; it is left out before, so that every event
+    keeps its outcome and its time.
+
+    >>> _Ids(least=10).fresh(np.array(["a", "b", "a", "", ""])).tolist()
+    [True, True, False, True, True]
+    """
+
+    def __init__(self, least: int) -> None:
+        self._least = least
+        self._before, self._now = set[str](), set[str]()
+
+    def fresh(self, ids: np.ndarray) -> np.ndarray:
+        """Which of these have not been seen before."""
+        names, known = ids.tolist(), self._before | self._now
+        found = np.ones(len(names), dtype=bool)
+        distinct = set(names)
+        if len(distinct) < len(names) or not known.isdisjoint(distinct):
+            for at, name in enumerate(names):
+                found[at] = not name or name not in known
+                known.add(name)
+        self._now |= distinct - {""}
+        if len(self._now) >= self._least:
+            self._before, self._now = self._now, set()
+        return found
+
+
+def _plain(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else float(value)
