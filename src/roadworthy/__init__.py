@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from roadworthy.assessment.assess import Run, assess
     from roadworthy.data.items import Audio, Boxes, Episode, Tracks
     from roadworthy.data.load import load
     from roadworthy.data.samples import DataError, Dataset
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
         TRACKS,
         VECTOR,
     )
-    from roadworthy.execution.assess import Run, assess
     from roadworthy.execution.work import Unfinished
     from roadworthy.finding import Finding
     from roadworthy.registry import register
@@ -59,13 +59,13 @@ _HOME = {
     "Episode": "data.items",
     "Finding": "finding",
     "Interval": "statistics.interval",
-    "Run": "execution.assess",
+    "Run": "assessment.assess",
     "SpecError": "spec",
     "SubjectError": "subject.module",
     "System": "subject.system",
     "Tracks": "data.items",
     "Unfinished": "execution.work",
-    "assess": "execution.assess",
+    "assess": "assessment.assess",
     "function_module": "subject.module",
     "load": "data.load",
     "register": "registry",

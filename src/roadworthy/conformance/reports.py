@@ -16,12 +16,12 @@ from pathlib import Path
 from roadworthy.conformance.example import write
 from roadworthy.conformance.rule import Rule
 from roadworthy.registry import Component
-from roadworthy.report.run_view import RunView
+from roadworthy.store.record import Record
 
 
 @functools.cache
 def _run() -> tuple[tempfile.TemporaryDirectory[str], Path]:
-    from roadworthy.execution.assess import assess
+    from roadworthy.assessment.assess import assess
 
     place = tempfile.TemporaryDirectory(prefix="roadworthy-conformance-")
     return place, assess(write(Path(place.name))).folder
@@ -36,12 +36,12 @@ def renders_a_run_and_changes_nothing(component: Component) -> Iterator[str]:
     """A report computes nothing: whoever calls it decides where the text goes."""
     _, folder = _run()
     before = _contents(folder)
-    text = component.bind()(RunView.open(folder))
+    text = component.bind()(Record.read(folder))
     if not isinstance(text, str | bytes) or not text:
         yield f"it gave {type(text).__name__}; text (or bytes) was expected"
     if _contents(folder) != before:
         yield "rendering changed the run folder"
-    if component.bind()(RunView.open(folder)) != text:
+    if component.bind()(Record.read(folder)) != text:
         yield "rendering the same run twice gave two texts"
 
 

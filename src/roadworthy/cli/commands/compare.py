@@ -33,7 +33,7 @@ def compare(
     """Compare two runs: what differs in the files, in the claims, and in the findings (second minus first)."""
     from roadworthy.analysis.comparison import compare as changes_between
     from roadworthy.analysis.comparison import incomparable, spec_differences
-    from roadworthy.execution.judging import recorded
+    from roadworthy.assessment.judging import recorded
     from roadworthy.store import RunFolder, StoreError
 
     before, after = (recorded(RunFolder.open(f)) for f in (first, second))

@@ -27,8 +27,8 @@ def report(
 ) -> None:
     """Render a run's report again, or export its event tree; by default in the run's own folder."""
     from roadworthy import registry
-    from roadworthy.report.run_view import RunView
     from roadworthy.store import RunFolder
+    from roadworthy.store.record import Record
 
     component = registry.get("reports", format)
     file = component.traits.get("file", f"report.{format}")
@@ -38,7 +38,7 @@ def report(
             f"{run.name.removesuffix('.json').removesuffix('.bundle')}.{file}",
         )
     else:
-        text = component.bind()(RunView.open(run))
+        text = component.bind()(Record.read(run))
     if str(out) == "-":
         print(text, end="")
         return
@@ -50,7 +50,7 @@ def report(
 def _of_bundle(path: Path, format: str) -> str:
     from roadworthy.monitor.bundle import Bundle
     from roadworthy.report.open_psa import NAME, bundle_open_psa
-    from roadworthy.report.run_view import ReportError
+    from roadworthy.report import ReportError
 
     if format != NAME:
         raise ReportError(

@@ -1,42 +1,39 @@
-"""An assessment from file to verdict: plan, run what is not there yet, observe, analyse, judge, record, report."""
+"""An assessment from file to verdict: plan, run what is not there yet, observe, analyse by sections, judge, record, report."""
 
 from __future__ import annotations
 
 import errno
-import json
 import os
+import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from roadworthy import registry
-from roadworthy.analysis import performance, supervision, verdicts
-from roadworthy.analysis.observed import Observed
+from roadworthy.assessment.gallery import make_gallery
+from roadworthy.assessment.judging import judge_claims
+from roadworthy.assessment.observing import Observations, case_table, observe_all
+from roadworthy.assessment.recording import record_of
+from roadworthy.assessment.section import Result, planned, sections_of
 from roadworthy.cases.circumstance import Condition
 from roadworthy.claims import Judgement
 from roadworthy.data.samples import Dataset
-from roadworthy.execution import gallery
-from roadworthy.execution.compiling import alarms_at_work, compile_monitor
-from roadworthy.execution.judging import check_claims, judge_claims
-from roadworthy.execution.observing import Seen, case_table, filtered, observe, with_scores
-from roadworthy.execution.plan import Plan, resolve
+from roadworthy.execution.plan import Plan
 from roadworthy.execution.progress import Progress, Silent
-from roadworthy.execution.recommending import recommend
-from roadworthy.execution.recording import record_of
-from roadworthy.execution.risks import check_risk, risk_of
-from roadworthy.execution.supervising import AtWork
-from roadworthy.execution.verdicts import TABLE, Calibration, assumed, calibrate, tables
 from roadworthy.execution.work import Done, Unfinished
 from roadworthy.finding import Finding
 from roadworthy.spec import Assessment
 from roadworthy.store import ChunkCache, RunFolder, RunIndex
+from roadworthy.store.record import Record
 from roadworthy.store.runs import CALIBRATION
 from roadworthy.subject.module import SubjectError
 from roadworthy.subject.system import System
 
+TAKEN = ("media", "supervisors", "tables", "trace")
+"""Folders of a run that belong to no section."""
 PROBED = 2
 """Chunks that are run here before deciding whether worker processes are worth their start; the last one's time counts."""
 WORTH_PROCESSES = 8.0
@@ -48,14 +45,18 @@ class Run:
     """A finished assessment."""
 
     folder: Path
-    record: Mapping[str, Any]
-    findings: Sequence[Finding]
+    record: Record
     judgements: Sequence[Judgement] = ()
 
     @property
     def verdict(self) -> str:
         """met, breached, inconclusive, or "no claims"."""
-        return str(self.record["verdict"])
+        return self.record.verdict
+
+    @property
+    def findings(self) -> Sequence[Finding]:
+        """All findings."""
+        return self.record.findings
 
     @property
     def claims(self) -> Sequence[Judgement]:
@@ -66,14 +67,12 @@ class Run:
         self, quantity: str, *, circumstance: str = "", level: float | None = None, slice: str = ""
     ) -> Finding:
         """One finding by what it is about."""
-        for f in self.findings:
-            about = f.about
-            same = (about.circumstance, about.level, about.slice) == (circumstance, level, slice)
-            if f.quantity == quantity and same and not about.supervisor:
-                return f
-        raise KeyError(
-            f"no finding on {quantity!r} at circumstance={circumstance!r}, level={level}, slice={slice!r}"
-        )
+        found = self.record.find(quantity, circumstance, level, slice=slice)
+        if found is None:
+            raise KeyError(
+                f"no finding on {quantity!r} at circumstance={circumstance!r}, level={level}, slice={slice!r}"
+            )
+        return found
 
 
 @dataclass
@@ -89,6 +88,10 @@ class _Clock:
             yield
         finally:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
+
+    def rounded(self) -> dict[str, float]:
+        """To milliseconds."""
+        return {stage: round(seconds, 3) for stage, seconds in self.seconds.items()}
 
 
 def assess(
@@ -113,10 +116,7 @@ def assess(
         spec = (
             assessment if isinstance(assessment, Assessment) else Assessment.read(Path(assessment))
         )
-        plan = resolve(spec, subject=subject, data=data)
-        plan.check_case_ids()
-        check_claims(plan)
-        check_risk(plan)
+        plan = planned(spec, subject=subject, data=data)
         root = Path(runs) if runs is not None else spec.base / "runs"
         cache = ChunkCache(root / ".cache")
         folder = RunFolder(root / f"{_slug(spec.title)}-{plan.key[:8]}")
@@ -129,7 +129,12 @@ def assess(
             cache.drop(chunk.key)
         with clock.stage("run"):
             counts = _run_chunks(plan, cache, show, workers, in_process)
-        return _conclude(plan, cache, folder, root, counts, show, clock, command, fresh)
+        with clock.stage("observe"):
+            show.stage("supervising", len(plan.conditions))
+            observed = observe_all(plan, cache, show, fresh=fresh, earlier=folder.path)
+        run = _conclude(plan, observed, folder, counts, show, clock, command)
+    RunIndex(root).put(run.folder, run.record.plain())
+    return run
 
 
 def _run_chunks(
@@ -179,129 +184,70 @@ def _cores() -> int:
 
 def _conclude(
     plan: Plan,
-    cache: ChunkCache,
+    observed: Observations,
     folder: RunFolder,
-    root: Path,
     counts: dict[str, int],
     show: Progress,
     clock: _Clock,
     command: str,
-    fresh: bool,
 ) -> Run:
-    spec, quantity = plan.spec, plan.spec.measure_name
-    with clock.stage("observe"):
-        show.stage("supervising", len(plan.conditions))
-        seen, chosen, at_work = _supervised(plan, cache, show, fresh)
-    with clock.stage("analyse"):
-        show.stage("analysing", 0)
-        clean, others, references = _compared(plan, seen)
-        findings = performance.findings(
-            clean,
-            others,
-            references,
-            quantity=quantity,
-            confidence=spec.confidence,
-            smallest_slice=spec.smallest_slice,
-            seed=spec.seed,
-        )
-        findings += supervision.findings(clean, others, references, confidence=spec.confidence)
-        findings += verdicts.findings(clean, others, chosen.thresholds, confidence=spec.confidence)
-        findings = assumed(plan, chosen, findings)
-        counted = tables(plan, chosen, [clean, *others])
-        risk = risk_of(plan, clean, others, chosen.thresholds)
-        findings += risk.findings(spec.confidence) if risk else []
-        judgements = judge_claims(
-            plan, clean, others, references, chosen.thresholds, at_work.failed, risk
-        )
+    """Analyse by sections, judge the claims, and write the record with its reports."""
+    sections = sections_of(plan.spec)
+    results: dict[str, Result] = {}
+    for name, section in sections.items():
+        show.stage(f"analysing: {name}", 0)
+        with clock.stage(name):
+            results[name] = section.analyse(plan, observed, results)
+    judgements = judge_claims(plan, observed, sections, results)
     with clock.stage("record"):
         show.stage("writing the record", 0)
-        folder.write_cases(case_table(plan, seen))
-        folder.write_findings(findings)
-        if counted is not None:
-            folder.write_text(TABLE, json.dumps(counted))
-            folder.write_cases(case_table(plan, chosen.seen), name=CALIBRATION)
-        at_work.save(folder.path / "supervisors")
-        for chunk in plan.chunks:
-            cache.link_into(chunk.key, folder.path / "trace")
-        if spec.media == "gallery":
-            folder.write_text(
-                "media/gallery.json", json.dumps(gallery.make_gallery(plan, folder, seen))
-            )
-    record = record_of(plan, seen, judgements, counts, command, at_work, chosen)
-    record["recommended"] = recommend(plan, at_work, chosen, clean, others)
-    record["notes"] = [*(record["recommended"] or {}).get("notes", ()), *record["notes"]]
-    if spec.risk and risk:
-        record["risk"] = risk.record(spec.confidence, spec.risk)
-        record["notes"] += risk.notes
-    with clock.stage("compile"):
-        show.stage("compiling the monitor", 0)
-        alarms = alarms_at_work(risk, chosen.thresholds)
-        made = compile_monitor(
-            plan,
-            at_work,
-            chosen.seen,
-            seen,
-            record["recommended"],
-            folder,
-            alarms=alarms,
-            fresh=fresh,
-        )
-    record["monitor"] = made.record()
-    # What is wrong with an alarm comes before what is said of supervisors: few notes are in sight.
-    record["notes"] = (
-        [*made.notes, *record["notes"]] if made.warnings else [*record["notes"], *made.notes]
-    )
-    record["timings"] = clock.seconds
-    folder.write_record(record)
+        _write_tables(plan, observed, folder)
+        findings = [f for result in results.values() for f in result.findings]
+        record = record_of(plan, observed.seen, judgements, counts, command, findings)
+        for name, result in results.items():
+            record.sections[name] = result.record
+            _write_files(name, result, folder.path)
+            record.notes = [*result.warnings, *record.notes, *result.notes]
+        if plan.spec.media == "gallery":
+            record.gallery = make_gallery(plan, folder, observed.seen)
+        record.timings = clock.rounded()
+        record.write(folder.path)
     with clock.stage("report"):
         show.stage("writing the report", 0)
-        _write_reports(folder)
-    folder.write_record({**record, "timings": {k: round(v, 3) for k, v in clock.seconds.items()}})
-    RunIndex(root).put(folder.path, record)
-    return Run(folder.path, record, findings, judgements)
+        _write_reports(record)
+    record.timings = clock.rounded()
+    record.write(folder.path)
+    return Run(folder.path, record, judgements)
 
 
-def _supervised(
-    plan: Plan, cache: ChunkCache, show: Progress, fresh: bool
-) -> tuple[list[Seen], Calibration, AtWork]:
-    """What was observed, with all scores; what was chosen on calibration cases; and the supervisors that did it."""
-    at_work = AtWork(plan, cache)
-    at_work.fit(fresh=fresh)
-    chosen = calibrate(plan, at_work, show.advance)
-    seen: list[Seen] = []
-    for condition in plan.conditions:
-        if condition.role not in ("reference", "calibration"):
-            one = observe(plan, cache, condition, at_work)
-            scores = at_work.score_second(one.system, one.observed.scores)
-            seen.append(with_scores(one, scores, at_work.labels))
-            show.advance(1)
-    # One that gave up along the way has scores for some conditions only: it is left out of all.
-    kept = {label: t for label, t in chosen.thresholds.items() if label in at_work.labels}
-    return (
-        [with_scores(s, {}, at_work.labels) for s in seen],
-        replace(chosen, thresholds=kept),
-        at_work,
-    )
+def _write_tables(plan: Plan, observed: Observations, folder: RunFolder) -> None:
+    """The cases, the fitted supervisors, and the traces."""
+    at_work = observed.supervisors
+    folder.write_cases(case_table(plan, observed.seen))
+    if observed.calibration:
+        folder.write_cases(case_table(plan, observed.calibration), name=CALIBRATION)
+    at_work.save(folder.path / "supervisors")
+    for chunk in plan.chunks:
+        at_work.cache.link_into(chunk.key, folder.path / "trace")
 
 
-def _compared(plan: Plan, seen: Sequence[Seen]) -> tuple[Observed, list[Observed], list[Observed]]:
-    """The clean cases, all others in the order of the file, and what each of them is compared with."""
-    clean = seen[0].observed
-    pairs = [(s.observed, clean) for s in seen[1:]] + filtered(plan, clean)
-    order = {c.name: i for i, c in enumerate(plan.circumstances)}
-    pairs.sort(key=lambda pair: order[pair[0].circumstance])
-    return clean, [o for o, _ in pairs], [r for _, r in pairs]
+def _write_files(name: str, result: Result, folder: Path) -> None:
+    """What a section keeps in a folder of its name, in place of what an earlier run left there."""
+    if name not in TAKEN:
+        shutil.rmtree(folder / name, ignore_errors=True)
+    for file, write in result.files.items():
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        write(folder / file)
 
 
-def _write_reports(folder: RunFolder) -> None:
-    from roadworthy.report.run_view import RunView
-
-    view = RunView.open(folder.path)
+def _write_reports(record: Record) -> None:
+    folder = RunFolder(record.folder)
     for name, component in registry.components("reports").items():
-        part = component.traits.get("needs")
-        if part and (not view.run.get(part) or view.run[part].get("because")):
+        needed = component.traits.get("needs")
+        part = record.sections.get(needed) if needed else None
+        if needed and (part is None or getattr(part, "because", "")):
             continue
-        folder.write_text(component.traits.get("file", f"report.{name}"), component.bind()(view))
+        folder.write_text(component.traits.get("file", f"report.{name}"), component.bind()(record))
 
 
 @contextmanager

@@ -8,27 +8,27 @@ from typing import Any
 
 import numpy as np
 
+from roadworthy.assessment.observing import Seen, display
 from roadworthy.data.png import encode
 from roadworthy.data.values import FRAMES, GOAL, IMAGE, TEXT, Boxes, Unreadable
-from roadworthy.execution.failing import never_wrong
-from roadworthy.execution.observing import Seen, display
 from roadworthy.execution.plan import Plan
 from roadworthy.store import RunFolder
+from roadworthy.store.record import Gallery, Pair
 
 PAIRS_A_CONDITION = 4
 WORST = 12
 LARGEST_SIDE = 256
 
 
-def make_gallery(plan: Plan, folder: RunFolder, seen: Sequence[Seen]) -> dict[str, Any]:
+def make_gallery(plan: Plan, folder: RunFolder, seen: Sequence[Seen]) -> Gallery:
     """Choose, make again, and keep the pictures."""
     clean = seen[0]
-    pairs: list[dict[str, Any]] = []
+    pairs: list[Pair] = []
     for s in seen[1:]:
         rows = _telling(s, clean)[:PAIRS_A_CONDITION]
         pairs.extend(_entry(plan, folder, s, clean, int(row)) for row in rows)
     worst = [_entry(plan, folder, s, clean, row) for s, row in _worst(seen)[:WORST]]
-    return {"pairs": pairs, "worst": worst}
+    return Gallery(pairs=pairs, worst=worst)
 
 
 def _telling(here: Seen, clean: Seen) -> np.ndarray:
@@ -65,45 +65,35 @@ def _worst(seen: Sequence[Seen]) -> list[tuple[Seen, int]]:
     return [(s, row) for _, s, row in found]
 
 
-def _entry(plan: Plan, folder: RunFolder, here: Seen, clean: Seen, row: int) -> dict[str, Any]:
+def _entry(plan: Plan, folder: RunFolder, here: Seen, clean: Seen, row: int) -> Pair:
     data = plan.data[here.condition.role]
     case = here.condition.case_id(data.ids[row])
     original = data.inputs[row : row + 1][0]
     made = _made(plan, here, original, case)
     paired = here.observed.paired_with(clean.observed)
-    entry: dict[str, Any] = {
-        "sample": str(data.ids[row]),
-        "case": case,
-        "circumstance": here.condition.circumstance,
-        "level": here.condition.level,
-        "truth": display(data.targets, data, data.classes, [row])[0],
-        "prediction": display(here.system.output, data, data.classes, [row])[0],
-        "clean_prediction": display(clean.system.output, data, data.classes, [row])[0]
-        if paired
-        else "",
-        "failure": None if never_wrong(plan.spec) else bool(here.observed.failure[row]),
-        "original": None,
-        "made": None,
-        "original_text": None,
-        "made_text": None,
-        "boxes": _boxes(data.targets, here.system.output, row),
-        "width": 0,
-        "height": 0,
-    }
+    before = display(clean.system.output, data, data.classes, [row])[0] if paired else ""
+    entry = Pair(
+        sample=str(data.ids[row]),
+        case=case,
+        circumstance=here.condition.circumstance,
+        level=here.condition.level,
+        truth=display(data.targets, data, data.classes, [row])[0],
+        prediction=display(here.system.output, data, data.classes, [row])[0],
+        clean_prediction=before,
+        failure=None if plan.spec.never_wrong else bool(here.observed.failure[row]),
+        boxes=_boxes(data.targets, here.system.output, row),
+    )
+    frames = data.input_kind is FRAMES
     if data.input_kind in (IMAGE, FRAMES) and not isinstance(original, Unreadable):
-        first = original[0] if data.input_kind is FRAMES else original
-        entry["height"], entry["width"] = np.asarray(first).shape[:2]
-        entry["original"] = _keep(folder, first)
-        entry["made"] = (
-            _keep(folder, made[0] if data.input_kind is FRAMES else made)
-            if made is not None
-            else None
-        )
+        first = original[0] if frames else original
+        entry.height, entry.width = np.asarray(first).shape[:2]
+        entry.original = _keep(folder, first)
+        if made is not None:
+            entry.made = _keep(folder, made[0] if frames else made)
     elif data.input_kind in (TEXT, GOAL):
-        entry["original_text"] = str(original)
-        entry["made_text"] = (
-            _transcript(here.system.output[row]) if data.input_kind is GOAL else str(made)
-        )
+        entry.original_text = str(original)
+        goal = data.input_kind is GOAL
+        entry.made_text = _transcript(here.system.output[row]) if goal else str(made)
     return entry
 
 

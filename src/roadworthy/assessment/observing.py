@@ -1,19 +1,25 @@
-"""From kept chunks to what was observed: outputs scored by the measure, supervisors' scores, and the table of cases."""
+"""From kept chunks to what was observed: outputs scored by the measure, supervisors' scores, and the table of cases.
+
+Supervisors that read scores are fitted on the way: on half of the calibration samples, and the other half is left to choose
+their thresholds on.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from roadworthy.analysis.observed import Observed
+from roadworthy.assessment.supervising import AtWork, halves
 from roadworthy.cases.circumstance import Circumstance, Condition
 from roadworthy.data.samples import Dataset
 from roadworthy.data.values import CLASS_SCORES, LABEL, Boxes, Episode, Tracks
 from roadworthy.execution.plan import Plan
-from roadworthy.execution.supervising import AtWork
+from roadworthy.execution.progress import Progress
 from roadworthy.measures.failure import failures
 from roadworthy.measures.scored import Scored
 from roadworthy.store import ChunkCache
@@ -27,6 +33,72 @@ class Seen:
     condition: Condition
     observed: Observed
     system: ModuleTrace
+
+
+@dataclass(frozen=True)
+class Observations:
+    """All that was observed: tables by condition, for the sections to analyse."""
+
+    seen: Sequence[Seen]
+    """The test cases, clean first, then every circumstance at every level."""
+    supervisors: AtWork
+    calibration: Sequence[Seen] = ()
+    """The calibration cases, clean first."""
+    left: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """For supervisors that some calibration samples fitted: the samples that are left to choose on."""
+    notes: Sequence[str] = ()
+    """How those that read scores were fitted."""
+    clean: Observed = field(init=False)
+    others: Sequence[Observed] = field(init=False)
+    """All conditions but the clean one, filters included, in the order of the file."""
+    references: Sequence[Observed] = field(init=False)
+    """What each of the others is compared with: the clean cases, or for a filter the rest of them."""
+    earlier: Path | None = None
+    """The folder of this same run, if it was run before; None if everything is computed again."""
+
+    def __post_init__(self) -> None:
+        plan, clean = self.supervisors.plan, self.seen[0].observed
+        pairs = [(s.observed, clean) for s in self.seen[1:]] + filtered(plan, clean)
+        order = {c.name: i for i, c in enumerate(plan.circumstances)}
+        pairs.sort(key=lambda pair: order[pair[0].circumstance])
+        object.__setattr__(self, "clean", clean)
+        object.__setattr__(self, "others", [o for o, _ in pairs])
+        object.__setattr__(self, "references", [r for _, r in pairs])
+
+    @property
+    def calibrating(self) -> list[Observed]:
+        """The calibration cases by condition, clean first."""
+        return [s.observed for s in self.calibration]
+
+
+def observe_all(
+    plan: Plan, cache: ChunkCache, show: Progress, *, fresh: bool = False, earlier: Path | None
+) -> Observations:
+    """Fit the supervisors and score every condition of the plan."""
+    at_work = AtWork(plan, cache)
+    at_work.fit(fresh=fresh)
+    calibration = []
+    for condition in plan.calibrating:
+        calibration.append(observe(plan, cache, condition, at_work))
+        show.advance(1)
+    left, notes = _fit_second(plan, at_work, calibration)
+    notes += _alone(at_work)
+    calibration = [
+        with_scores(s, at_work.score_second(s.system, s.observed.scores), at_work.labels)
+        for s in calibration
+    ]
+    seen = []
+    for condition in plan.conditions:
+        if condition.role not in ("reference", "calibration"):
+            one = observe(plan, cache, condition, at_work)
+            scores = at_work.score_second(one.system, one.observed.scores)
+            seen.append(with_scores(one, scores, at_work.labels))
+            show.advance(1)
+    # One that gave up along the way has scores for some conditions only: it is left out of all.
+    seen, calibration = (
+        [with_scores(s, {}, at_work.labels) for s in some] for some in (seen, calibration)
+    )
+    return Observations(seen, at_work, calibration, left, notes, earlier=None if fresh else earlier)
 
 
 def observe(
@@ -248,3 +320,80 @@ def _short(item: Any) -> str:
     if isinstance(item, np.ndarray):
         return np.array2string(item, precision=4, threshold=6, separator=", ")
     return str(item)
+
+
+def _alone(at_work: AtWork) -> list[str]:
+    """Who combines one supervisor only, which then says the same by itself."""
+    members = {s.label: at_work.members_of(s) for s in at_work.second}
+    return [
+        f"supervisor {label} has only one member, {of[0]}, and knows no more than it; it is not recommended"
+        for label, of in members.items()
+        if len(of) == 1
+    ]
+
+
+def _fit_second(
+    plan: Plan, at_work: AtWork, seen: Sequence[Seen]
+) -> tuple[dict[str, np.ndarray], list[str]]:
+    """Fit those that read scores: on half of the calibration samples, else on the reference cases."""
+    if not at_work.second:
+        return {}, []
+    if not seen:
+        return {}, _fit_on_reference(plan, at_work)
+    first = halves(seen[0].observed.clusters, plan.spec.seed)
+    rows, notes = {}, []
+    for s in list(at_work.second):
+        if first.all() or not first.any():
+            own = "group" if seen[0].observed.groups is not None else "sample"
+            at_work.failed[s.label] = (
+                f"one half of the calibration {own}s fits it and the other chooses its threshold, and there is only one {own}; "
+                "give more under data: calibration"
+            )
+            continue
+        chosen = seen if getattr(s.supervisor, "contrasts", False) else seen[:1]
+        system = concatenate([_some(c.system, first) for c in chosen])
+        labels = [m for m in s.members if all(m in c.observed.scores for c in chosen)]
+        scores = {m: np.concatenate([c.observed.scores[m][first] for c in chosen]) for m in labels}
+        shifted = np.repeat([bool(c.condition.circumstance) for c in chosen], int(first.sum()))
+        at_work.fit_second(s, system, scores, shifted)
+        if s.label in at_work.failed:
+            continue
+        rows[s.label] = ~first
+        notes.append(
+            f"supervisor {s.label} was fitted on {int(first.sum())} of the {len(first)} calibration samples, and its threshold "
+            "was chosen on the others"
+        )
+    return rows, notes
+
+
+def _fit_on_reference(plan: Plan, at_work: AtWork) -> list[str]:
+    seen = observe(plan, at_work.cache, Condition(role="reference"), at_work)
+    notes = []
+    for s in list(at_work.second):
+        at_work.fit_second(
+            s, seen.system, seen.observed.scores, np.zeros(len(seen.observed), dtype=bool)
+        )
+        if s.label in at_work.failed:
+            continue
+        notes.append(
+            f"supervisor {s.label} compares with the reference cases, which also fitted its members, so clean cases look riskier "
+            "to it than they are; add calibration under data"
+        )
+    return notes
+
+
+def _some(trace: ModuleTrace, rows: np.ndarray) -> ModuleTrace:
+    at = np.flatnonzero(rows)
+    output = (
+        trace.output[at] if isinstance(trace.output, np.ndarray) else [trace.output[i] for i in at]
+    )
+    columns = {name: column[at] for name, column in trace.columns.items()}
+    return replace(
+        trace,
+        case=trace.case[at],
+        step=trace.step[at],
+        error=trace.error[at],
+        seconds=trace.seconds[at],
+        output=output,
+        columns=columns,
+    )

@@ -1,72 +1,63 @@
-"""From the claims of the file to evidence: which places a claim speaks of, and what was observed there."""
+"""The claims of the file: checked before any work, and judged on the evidence that the sections have."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from roadworthy.analysis import comparison, performance, supervision, verdicts
-from roadworthy.analysis.calibration import Threshold
-from roadworthy.analysis.observed import Observed
+from roadworthy.analysis import comparison
+from roadworthy.assessment.observing import Observations, slice_label, slice_labels
+from roadworthy.assessment.recording import circumstance_record
+from roadworthy.assessment.section import Results, Section
 from roadworthy.claims import Claim, Judgement, judge
-from roadworthy.execution.failing import never_wrong
-from roadworthy.execution.observing import slice_label, slice_labels
 from roadworthy.execution.plan import Plan
-from roadworthy.execution.recording import circumstance_record
-from roadworthy.execution.risks import QUANTITY, Risk
-from roadworthy.execution.supervisions import verdict_rule
 from roadworthy.finding import Evidence
 from roadworthy.registry import did_you_mean
 from roadworthy.spec import Assessment, ClaimSpec
-from roadworthy.statistics import Interval
+from roadworthy.spec.limits import quantities
 from roadworthy.store import RunFolder, StoreError
-
-COMPARED = ("difference", "relative_drop", *supervision.SHIFT)
-OF_SUPERVISORS = (*supervision.QUANTITIES, *verdicts.RATES)
-QUANTITIES = ("failure_rate", *COMPARED, *supervision.FAILURE, *verdicts.RATES, QUANTITY)
+from roadworthy.store.record import Record
 
 
 def judge_claims(
-    plan: Plan,
-    clean: Observed,
-    others: Sequence[Observed],
-    references: Sequence[Observed],
-    thresholds: Mapping[str, Threshold] | None = None,
-    given_up: Mapping[str, str] | None = None,
-    risk: Risk | None = None,
+    plan: Plan, observed: Observations, sections: Mapping[str, Section], results: Results
 ) -> list[Judgement]:
-    """Every claim of the file, judged; `given_up` says why supervisors that were planned have no scores."""
-    spec, quantity = plan.spec, plan.spec.measure_name
-    found = []
+    """Every claim of the file, judged."""
+    spec, found = plan.spec, []
+    # A measure is no quantity of its own section: performance has its evidence.
+    owners = {q.name: name for name, s in sections.items() for q in s.quantities}
+    owners.setdefault(spec.measure_name, "performance")
     for content in spec.claims:
         if content.no_worse_than:
-            claim, evidence = _against_run(plan, content, clean, others)
+            claim, evidence = _against_run(plan, content, observed)
         else:
-            claim = _claim(spec, content)
-            judged = _OfSupervisors(thresholds or {}, given_up or {}, verdict_rule(spec))
-            evidence = _places(spec, content, quantity, clean, others, references, judged, risk)
+            owner = owners[content.quantity]
+            claim = _claim(spec, content, percent=_percent(spec, content.quantity, observed))
+            evidence = sections[owner].evidence(content, plan, observed, results[owner])
         judgement = judge(claim, evidence)
         if _over_levels(spec, content):
-            judgement = replace(
-                judgement, claim=replace(claim, text=claim.text + _worst(claim, evidence))
-            )
+            text = claim.text + _worst(claim, evidence)
+            judgement = replace(judgement, claim=replace(claim, text=text))
         found.append(judgement)
     return found
 
 
+def _percent(spec: Assessment, quantity: str, observed: Observations) -> bool:
+    if quantity == spec.measure_name:
+        return observed.clean.scored.shape == "proportion"
+    return quantities()[quantity].style == "percent"
+
+
 def _over_levels(spec: Assessment, content: ClaimSpec) -> bool:
     """Whether the claim names a circumstance of several levels and none of them, and so must hold at all."""
-    return (
-        bool(content.circumstance)
-        and content.level is None
-        and len(spec.circumstances[content.circumstance].levels) > 1
-    )
+    if not content.circumstance or content.level is not None:
+        return False
+    return len(spec.circumstances[content.circumstance].levels) > 1
 
 
 def _worst(claim: Claim, evidence: Sequence[Evidence]) -> str:
@@ -74,56 +65,17 @@ def _worst(claim: Claim, evidence: Sequence[Evidence]) -> str:
     if not known:
         return ""
     worst = (min if claim.direction == "min" else max)(known, key=lambda e: e.value).about
-    return f"; worst: {worst.circumstance} @ {worst.level:g}" + (
-        f", {worst.slice}" if worst.slice else ""
-    )
-
-
-@dataclass(frozen=True)
-class _OfSupervisors:
-    """Thresholds by supervisor, and who could not work."""
-
-    thresholds: Mapping[str, Threshold]
-    given_up: Mapping[str, str]
-    rule: verdicts.VerdictRule
-
-    def evidence(self, content: ClaimSpec, here: Observed, reference: Observed) -> Evidence:
-        """What was observed of a supervisor at a place."""
-        name, quantity = content.supervisor, content.quantity
-        if name not in here.scores:
-            because = self.given_up.get(name, "it has no scores")
-            return _nothing(quantity, here, f"{name} is not applicable, because {because}")
-        if quantity in verdicts.RATES:
-            if name not in self.thresholds:
-                return _nothing(quantity, here, f"{name} has no verdicts; the notes say why")
-            because = verdicts.mute(self.thresholds[name], self.rule)
-            # A low rate of alarms is no merit of a supervisor that cannot raise one.
-            if because and content.max is not None and quantity != "miss_rate":
-                return _nothing(
-                    quantity, here, f"no score of {name} can ever raise an alarm: {because}"
-                )
-            return verdicts.rate(
-                quantity, here, verdicts.alarms(self.thresholds[name], here, name), name
-            )
-        if quantity in supervision.FAILURE:
-            return supervision.detects_failure(here, name, quantity)
-        return supervision.detects_shift(here, reference, name, quantity)
+    slice = f", {worst.slice}" if worst.slice else ""
+    return f"; worst: {worst.circumstance} @ {worst.level:g}{slice}"
 
 
 def check_claims(plan: Plan) -> None:
     """Refuse, before any work, a claim that could not be judged, or would be judged on something else than it says."""
     spec = plan.spec
-    known = [spec.measure_name, *QUANTITIES]
     for i, content in enumerate(spec.claims):
         if content.no_worse_than:
             _check_against_run(plan, i, content)
             continue
-        if content.quantity not in known:
-            raise spec.error(
-                ("claims", i),
-                f"claims {content.quantity!r}, which is not measured here{did_you_mean(content.quantity, known)}; "
-                f"it could claim: {', '.join(known)}",
-            )
         if content.every not in ("", "slices", "circumstances", *spec.slices):
             options = ["slices", "circumstances", *spec.slices]
             raise spec.error(
@@ -137,40 +89,10 @@ def check_claims(plan: Plan) -> None:
         if content.every == "circumstances" and content.circumstance:
             raise spec.error(
                 ("claims", i, "every"),
-                "says every circumstance and names one; leave one of them out",
+                "names every circumstance and one of them; leave one out",
             )
         if content.every == "circumstances" and not plan.circumstances:
             raise spec.error(("claims", i, "every"), "the file names no circumstances")
-        of_supervisor = content.quantity in OF_SUPERVISORS
-        if of_supervisor and not content.supervisor:
-            raise spec.error(
-                ("claims", i),
-                f"{content.quantity} is about a supervisor; add supervisor: max_softmax",
-            )
-        if content.supervisor and not of_supervisor:
-            raise spec.error(
-                ("claims", i, "supervisor"), f"{content.quantity} is not about a supervisor"
-            )
-        if (
-            of_supervisor
-            and content.quantity in (*supervision.FAILURE, "miss_rate")
-            and never_wrong(spec)
-        ):
-            raise spec.error(
-                ("claims", i), f"{content.quantity} is about failures, and {never_wrong(spec)}"
-            )
-        if content.quantity in verdicts.RATES and "calibration" not in plan.data:
-            raise spec.error(
-                ("claims", i),
-                f"{content.quantity} is about verdicts, and thresholds are chosen on calibration data; add calibration under data",
-            )
-        if content.quantity in COMPARED and not (
-            content.circumstance or content.every == "circumstances"
-        ):
-            raise spec.error(
-                ("claims", i),
-                f"{content.quantity} compares with clean data; add circumstance: NAME or every: circumstances",
-            )
         _check_place(plan, i, content)
 
 
@@ -184,7 +106,7 @@ def _check_against_run(plan: Plan, i: int, content: ClaimSpec) -> None:
             )
     folder = spec.base / content.no_worse_than
     try:
-        record = RunFolder.open(folder).record()
+        record = Record.read(folder).plain()
     except StoreError as error:
         raise spec.error(("claims", i, "no_worse_than"), str(error)) from error
     refused = comparison.incomparable(record, measured_by(plan)).refused
@@ -212,7 +134,7 @@ def _other_circumstance(
     """How a circumstance of an earlier run differs from the one of that name here; empty where it does not."""
     name = content.circumstance
     circumstance = next(c for c in plan.circumstances if c.name == name)
-    now = circumstance_record(circumstance)
+    now = circumstance_record(circumstance).model_dump(mode="json")
     if then is None:
         return f"it has no circumstance {name!r}"
     for key in ("kind", "transform", "port", "where"):
@@ -225,7 +147,7 @@ def _other_circumstance(
     )
     for level, parameters in levels.items():
         before = then.get("parameters", {}).get(level)
-        if json.loads(json.dumps(parameters)) != before:
+        if parameters != before:
             at = f" at level {level}" if level else ""
             return f"its {name}{at} has the parameters {before}, here {parameters}"
     if circumstance.kind == "dataset":
@@ -331,10 +253,11 @@ def measured_by(plan: Plan) -> dict[str, Any]:
 
 def recorded(folder: RunFolder) -> comparison.Recorded:
     """An earlier run, for comparisons."""
-    return comparison.Recorded(folder.record(), folder.cases(), folder.findings())
+    record = Record.read(folder.path)
+    return comparison.Recorded(record.plain(), folder.cases(), record.findings)
 
 
-def _claim(spec: Assessment, content: ClaimSpec) -> Claim:
+def _claim(spec: Assessment, content: ClaimSpec, *, percent: bool) -> Claim:
     direction: Literal["min", "max"] = "min" if content.min is not None else "max"
     limit = content.min if content.min is not None else content.max
     assert limit is not None
@@ -345,11 +268,14 @@ def _claim(spec: Assessment, content: ClaimSpec) -> Claim:
         direction,
         content.confidence,
         content.every,
-        _text(spec, content, direction, limit),
+        _text(spec, content, direction, limit, percent=percent),
+        percent,
     )
 
 
-def _text(spec: Assessment, content: ClaimSpec, direction: str, limit: float) -> str:
+def _text(
+    spec: Assessment, content: ClaimSpec, direction: str, limit: float, *, percent: bool
+) -> str:
     side = "at least" if direction == "min" else "at most"
     place = _under(spec, content)
     if content.slice:
@@ -357,103 +283,33 @@ def _text(spec: Assessment, content: ClaimSpec, direction: str, limit: float) ->
     every = {"": "", "slices": ", in every slice", "circumstances": ", under every circumstance"}
     place += every.get(content.every, f", for every {content.every}")
     of = f" of {content.supervisor}" if content.supervisor else ""
-    unit = f" {spec.risk.unit}" if spec.risk and content.quantity == QUANTITY else ""
-    return f"{content.quantity.replace('_', ' ')}{of} {side} {limit:g}{unit}{place}"
-
-
-def _places(
-    spec: Assessment,
-    content: ClaimSpec,
-    quantity: str,
-    clean: Observed,
-    others: Sequence[Observed],
-    references: Sequence[Observed],
-    judged: _OfSupervisors,
-    risk: Risk | None,
-) -> list[Evidence]:
-    """The evidence at every place that the claim speaks of, each with what it is compared with."""
-    if risk and content.quantity == QUANTITY:
-        return [risk.evidence()]
-    pairs = [(clean, clean)]
-    if content.circumstance or content.every == "circumstances":
-        pairs = [
-            (o, r)
-            for o, r in zip(others, references, strict=True)
-            if content.circumstance in ("", o.circumstance) and content.level in (None, o.level)
-        ]
-    for column, wanted in content.slice.items():
-        label = slice_label(wanted)
-        pairs = [(o.cut(column, label), r.cut(column, label)) for o, r in pairs]
-    if content.every in ("", "circumstances"):
-        return [_evidence(content, quantity, o, r, spec.seed, judged) for o, r in pairs]
-    columns = spec.slices if content.every == "slices" else [content.every]
-    parts = [
-        (o.cut(column, label), r.cut(column, label))
-        for o, r in pairs
-        for column in columns
-        for label in o.contents(column)
-    ]
-    smallest = spec.smallest_slice
-    found = [_evidence(content, quantity, o, r, spec.seed, judged) for o, r in parts]
-    return [performance.judged_if_large(e, smallest) for e in found]
-
-
-def _evidence(
-    content: ClaimSpec,
-    quantity: str,
-    here: Observed,
-    reference: Observed,
-    seed: int,
-    judged: _OfSupervisors,
-) -> Evidence:
-    if len(here) == 0:
-        return _nothing(content.quantity, here, "no case is in this slice")
-    if content.quantity in OF_SUPERVISORS and content.quantity not in COMPARED:
-        return judged.evidence(content, here, reference)
-    if content.quantity == "failure_rate":
-        return performance.failure_rate(here, seed=seed)
-    if content.quantity == quantity:
-        return performance.value(here, quantity, seed=seed)
-    if len(reference) == 0:
-        return _nothing(
-            content.quantity,
-            here,
-            f"no case of {here.versus} is in this slice, so there is nothing to compare",
-        )
-    if content.quantity in OF_SUPERVISORS:
-        return judged.evidence(content, here, reference)
-    compared = {"difference": performance.difference, "relative_drop": performance.relative_drop}
-    return compared[content.quantity](here, reference, seed=seed)
-
-
-def _nothing(quantity: str, here: Observed, reason: str) -> Evidence:
-    """A place where nothing can be judged, and why."""
-
-    def interval(confidence: float, sided: Any) -> Interval:
-        return Interval(-math.inf, math.inf, confidence, "nothing observed")
-
-    return Evidence(
-        quantity, here.about, math.nan, len(here), here.scored.better, interval, reason=reason
-    )
+    quantity = quantities().get(content.quantity)
+    part = getattr(spec, quantity.unit, None) if quantity and quantity.unit else None
+    unit = f" {part.unit}" if part is not None else ""
+    shown = f"{100 * limit:g}%" if percent else f"{limit:g}{unit}"
+    return f"{content.quantity.replace('_', ' ')}{of} {side} {shown}{place}"
 
 
 def _against_run(
-    plan: Plan, content: ClaimSpec, clean: Observed, others: Sequence[Observed]
+    plan: Plan, content: ClaimSpec, observed: Observations
 ) -> tuple[Claim, list[Evidence]]:
-    spec, quantity = plan.spec, plan.spec.measure_name
+    spec, clean = plan.spec, observed.clean
     earlier = recorded(RunFolder.open(Path(spec.base / content.no_worse_than)))
     here = [clean]
     if content.circumstance:
         here = [
             o
-            for o in others
+            for o in observed.others
             if o.circumstance == content.circumstance and content.level in (None, o.level)
         ]
     evidence = [
         comparison.change(o, earlier, record=measured_by(plan), seed=spec.seed) for o in here
     ]
     higher = clean.scored.better == "higher"
-    text = f"{quantity} no worse than {content.no_worse_than} by more than {content.by:g}{_under(spec, content)}"
+    text = (
+        f"{spec.measure_name} no worse than {content.no_worse_than} by more than {content.by:g}"
+        f"{_under(spec, content)}"
+    )
     limit, direction = (-content.by, "min") if higher else (content.by, "max")
     claim = Claim(content.id, "difference", limit, direction, content.confidence, "", text)  # type: ignore[arg-type]
     return claim, evidence

@@ -1,11 +1,10 @@
-"""A small set of supervisors: chosen on the calibration cases, all at one rate of false alarms, and judged on the test cases.
+"""A small set of supervisors to run: chosen on the calibration cases, at one rate of false alarms, and judged on the test cases.
 
-At their own thresholds, whoever raises most alarms would seem to catch most. So under rules that keep no rate (least cost, best
-balanced accuracy) supervisors are compared at 5% false alarms on clean data; what the set misses is that at the real thresholds.
-Under a shift that rate no longer holds, and who then raises an alarm on everything shows no skill: all are compared by their
-informedness there, the share of failures less the share of right answers with an alarm. A supervisor speaks for a circumstance
-only where this is clearly above 0: the lower end of an exact interval, corrected for the number of supervisors. Where nobody does,
-nothing is recommended, and the reason is said.
+At their own thresholds, the supervisor that raises most alarms would seem to catch most. So under rules that keep no rate (least
+cost, best balanced accuracy) supervisors are compared at 5% false alarms on clean data; what the set misses is measured at the
+real thresholds. Under a shift that rate no longer holds, and raising an alarm on everything is no skill: supervisors are ranked
+by informedness (detection rate - false-alarm rate). One counts for a circumstance only if its informedness is clearly above 0:
+the lower end of an exact interval, corrected for the number of supervisors. If none does, nothing is recommended.
 """
 
 from __future__ import annotations
@@ -13,9 +12,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
+from pydantic import Field
 
 from roadworthy.analysis import supervision, verdicts
 from roadworthy.analysis.calibration import Threshold
@@ -23,13 +23,11 @@ from roadworthy.analysis.covering import Covering, cover
 from roadworthy.analysis.informedness import Alarms, Informedness, informedness
 from roadworthy.analysis.observed import Observed
 from roadworthy.analysis.verdicts import VerdictRule
-from roadworthy.execution.observing import filtered
+from roadworthy.assessment.observing import Observations, filtered
 from roadworthy.execution.plan import Plan
-from roadworthy.execution.supervising import AtWork
-from roadworthy.execution.supervisions import verdict_rule
-from roadworthy.execution.verdicts import Calibration
 from roadworthy.finding import Finding
 from roadworthy.statistics import simultaneous
+from roadworthy.store.record import Number, Part, StoredInterval
 from roadworthy.subject.needs import Gradient, Input, Layer, Passes, Request
 
 COMMON_RATE = 0.05
@@ -51,6 +49,49 @@ Rates = dict[str, dict[str, float]]
 """By supervisor and place; NaN where it is not clearly better than chance."""
 
 
+class Rate(Part):
+    """A share of cases."""
+
+    value: Number = None
+    interval: StoredInterval | None = None
+    n: int = 0
+    reason: str = ""
+
+
+class WorstRate(Rate):
+    """The highest of several shares, with an interval corrected for the number of places."""
+
+    place: str
+    places: int
+
+
+class Cover(Part):
+    """The best member of the set at a place, on the data that chose it."""
+
+    by: str
+    rate: Number = Field(None, description="Its informedness, or AUC where there are no thresholds")
+    best: Number = Field(None, description="That of the best single supervisor")
+    catch_rate: Number = None
+    false_alarm_rate: Number = None
+
+
+class Recommendation(Part):
+    """A small set of supervisors; empty, with the reason, if none can be recommended."""
+
+    supervisors: list[str] = Field(default_factory=list)
+    why: str = ""
+    quantity: Literal["informedness", "auc_failure"] = "informedness"
+    chosen_on: str = "calibration"
+    covers: dict[str, Cover] = Field(default_factory=dict, description="By circumstance")
+    not_covered: dict[str, str] = Field(
+        default_factory=dict, description="By circumstance: why not"
+    )
+    miss_rate: dict[str, Rate] = Field(default_factory=dict, description="Of the set, by place")
+    false_alarms: dict[str, Rate] = Field(default_factory=dict, description="Of the set, by place")
+    worst: WorstRate | None = Field(None, description="Where the set misses most")
+    notes: list[str] = Field(default_factory=list)
+
+
 class _Compared(NamedTuple):
     """What supervisors are worth at the places, and why nothing can be said of others."""
 
@@ -58,13 +99,14 @@ class _Compared(NamedTuple):
     slack: Mapping[str, float]
     silent: Mapping[str, str]
     told: Mapping[tuple[str, str], Informedness] = MappingProxyType({})
-    """By supervisor and place, where verdicts are compared."""
+    """By supervisor and place, if alarms are compared."""
 
 
 def recommend(
-    plan: Plan, at_work: AtWork, chosen: Calibration, clean: Observed, others: Sequence[Observed]
-) -> dict[str, Any] | None:
-    """The set with its reason, or no set and the reason; None where no supervisor scores."""
+    plan: Plan, observed: Observations, thresholds: Mapping[str, Threshold], rule: VerdictRule
+) -> Recommendation | None:
+    """The set with its reason, or no set and the reason; None if no supervisor scores."""
+    at_work, clean = observed.supervisors, observed.clean
     members = {s.label: at_work.members_of(s) for s in plan.supervisions if s.reads_scores}
     # What combines one supervisor knows no more than that one.
     labels = [
@@ -74,38 +116,24 @@ def recommend(
     ]
     if not labels:
         return None
-    rule = verdict_rule(plan.spec)
-    if not chosen.thresholds:
-        compared = _by_ranking(labels, clean, others, plan.spec.confidence)
-        quantity, on = "auc_failure", OPTIMISTIC
+    if thresholds:
+        compared = _by_telling(plan, observed, thresholds, rule, labels)
+        record = Recommendation()
     else:
-        compared = _by_telling(plan, chosen, labels, _common_rate(rule))
-        quantity, on = "informedness", "calibration"
-    record: dict[str, Any] = {
-        "supervisors": [],
-        "why": _said_of(compared.silent),
-        "quantity": quantity,
-        "covers": {},
-        "not_covered": dict(compared.silent),
-        "miss_rate": {},
-        "false_alarm_rate": None,
-        "false_alarms": {},
-        "worst": None,
-        "chosen_on": on,
-        "notes": [],
-    }
+        compared = _by_ranking(labels, clean, observed.others, plan.spec.confidence)
+        record = Recommendation(quantity="auc_failure", chosen_on=OPTIMISTIC)
+    record.not_covered = dict(compared.silent)
+    record.why = _said_of(compared.silent)
     if not _covered(compared.rates):
         return record
     found = cover(compared.rates, tolerance=compared.slack, cost=_costs(plan), runs=members)
-    record |= {
-        "supervisors": list(found.supervisors),
-        "why": _why(compared, found, rule, members),
-        "covers": {p: _cover(compared, found, p, quantity) for p in found.by},
-    }
-    if not chosen.thresholds:
-        return record
-    record |= _judged(chosen, clean, others, found.supervisors, plan.spec.confidence)
-    return record | {"notes": _exceeded(record, rule)}
+    record.supervisors = list(found.supervisors)
+    record.why = _why(compared, found, rule, members)
+    record.covers = {p: _cover(compared, found, p) for p in found.by}
+    if thresholds:
+        _judge(record, observed, thresholds, plan.spec.confidence)
+        record.notes = _exceeded(record, rule)
+    return record
 
 
 def _why(
@@ -114,49 +142,46 @@ def _why(
     """What the set is, by what it was compared, what would be better somewhere, and where nothing is known."""
     who = "it" if len(found.supervisors) == 1 else "one of them"
     if compared.told:
-        within = f"{100 * TOLERANCE:g} percentage points, or one standard error, of the best single supervisor"
-        what = "by the share of failures with an alarm less that of right answers with one"
-        at = f" All were compared at {100 * _common_rate(rule):.3g}% false alarms on clean data."
+        within = f"{100 * TOLERANCE:g} percentage points or one standard error"
+        by = "informedness (detection rate - false-alarm rate)"
+        at = f", at {100 * _common_rate(rule):.3g}% false alarms on clean data"
     else:
-        within, what, at = (
-            f"{TOLERANCE:g} of the best single supervisor",
-            "by the AUC for failures",
-            "",
-        )
+        within, by, at = f"{TOLERANCE:g}", "AUC for failures", ""
     silent = f" {_said_of(compared.silent)}" if compared.silent else ""
     return (
-        f"the smallest set found: {_places(_covered(compared.rates), compared.silent)} {who} comes within {within}, {what}; of "
-        f"sets of one size the cheapest.{at}{_more_together(compared, members, found.supervisors)}{silent}"
+        f"The smallest set in which {_places(_covered(compared.rates), compared.silent)} {who} is within {within} of "
+        f"the best single supervisor, ranked by {by}{at}; ties go to the cheapest."
+        f"{_more_together(compared, members, found.supervisors)}{silent}"
     )
 
 
-def _cover(compared: _Compared, found: Covering, place: str, quantity: str) -> dict[str, Any]:
+def _cover(compared: _Compared, found: Covering, place: str) -> Cover:
     by = found.by[place]
-    content = {"by": by, quantity: found.rates[place], "best": _best(compared.rates, place)}
     told = compared.told.get((by, place))
-    return (
-        content
-        if told is None
-        else content | {"catch_rate": told.caught, "false_alarm_rate": told.false_alarms}
+    return Cover(
+        by=by,
+        rate=found.rates[place],
+        best=_best(compared.rates, place),
+        catch_rate=told.caught if told else None,
+        false_alarm_rate=told.false_alarms if told else None,
     )
 
 
-def _exceeded(record: Mapping[str, Any], rule: VerdictRule) -> list[str]:
-    """That alarms of several add up to more than was asked for each."""
-    false, several = record["false_alarm_rate"], len(record["supervisors"]) > 1
-    if rule.rule not in verdicts.RATED or false["value"] is None:
+def _exceeded(record: Recommendation, rule: VerdictRule) -> list[str]:
+    """That the set raises more false alarms than were asked for: those of several add up."""
+    false, several = record.false_alarms["clean"], len(record.supervisors) > 1
+    if rule.rule not in verdicts.RATED or false.value is None:
         return []
-    surely = false["value"] if several else false["interval"]["low"]
+    surely = false.value if several or false.interval is None else false.interval.low
     if surely <= rule.rate:
         return []
-    found, asked = f"{100 * false['value']:.3g}%", f"{100 * rule.rate:.3g}%"
+    found, asked = f"{100 * false.value:.3g}%", f"{100 * rule.rate:.3g}%"
+    said = f"raises an alarm on {found} of right answers on clean data"
     if not several:
-        return [
-            f"the recommended supervisor raises an alarm on {found} of right answers on clean data; {asked} was asked for"
-        ]
+        return [f"The recommended supervisor {said}; the limit is {asked}."]
     return [
-        f"the recommended set raises an alarm on {found} of right answers on clean data, although {asked} was asked for each "
-        "supervisor: their false alarms add up; ask for a lower rate under verdicts, or run fewer of them"
+        f"The recommended set {said}; the limit of {asked} holds for each supervisor alone, and false alarms add up. "
+        "Set a lower `verdicts: {rate: …}`, or run fewer of them."
     ]
 
 
@@ -193,45 +218,49 @@ def _instead(compared: _Compared, label: str, single: Rates, place: str) -> str:
     )
 
 
-def _judged(
-    chosen: Calibration,
-    clean: Observed,
-    others: Sequence[Observed],
-    names: Sequence[str],
+def _judge(
+    record: Recommendation,
+    observed: Observations,
+    thresholds: Mapping[str, Threshold],
     confidence: float,
-) -> dict[str, Any]:
+) -> None:
     """What the set misses and raises on the test cases, at the thresholds that are used."""
-    raised = {o.name: verdicts.together(chosen.thresholds, o, names) for o in (clean, *others)}
-    missed = {o.name: verdicts.rate("miss_rate", o, raised[o.name]) for o in (clean, *others)}
+    places = (observed.clean, *observed.others)
+    raised = {o.name: verdicts.together(thresholds, o, record.supervisors) for o in places}
+    missed = {o.name: verdicts.rate("miss_rate", o, raised[o.name]) for o in places}
+    false = {o.name: verdicts.rate("false_alarm_rate", o, raised[o.name]) for o in places}
+    record.miss_rate = {p: _rate(verdicts.finding(e, confidence)) for p, e in missed.items()}
+    record.false_alarms = {p: _rate(verdicts.finding(e, confidence)) for p, e in false.items()}
     worst = verdicts.worst_of(list(missed.values()), confidence)
-    false = {o.name: verdicts.rate("false_alarm_rate", o, raised[o.name]) for o in (clean, *others)}
-    false_alarms = {place: _rate(verdicts.finding(e, confidence)) for place, e in false.items()}
-    places = sum(not e.reason for e in missed.values())
-    return {
-        "miss_rate": {place: _rate(verdicts.finding(e, confidence)) for place, e in missed.items()},
-        "false_alarm_rate": false_alarms[clean.name],
-        "false_alarms": false_alarms,
-        "worst": None
-        if worst is None
-        else {"place": str(worst.about), **_rate(worst), "places": places},
-    }
+    if worst is not None:
+        known = sum(not e.reason for e in missed.values())
+        fields = vars(_rate(worst))
+        record.worst = WorstRate(**fields, place=str(worst.about), places=known)
 
 
 def _common_rate(rule: VerdictRule) -> float:
     return rule.rate if rule.rule in verdicts.RATED else COMMON_RATE
 
 
-def _by_telling(plan: Plan, chosen: Calibration, labels: Sequence[str], rate: float) -> _Compared:
-    """How well each tells failed calibration cases from right ones by alarms, under every circumstance, at a common rate."""
-    seen, rule = chosen.observed, verdict_rule(plan.spec)
+def _by_telling(
+    plan: Plan,
+    observed: Observations,
+    thresholds: Mapping[str, Threshold],
+    rule: VerdictRule,
+    labels: Sequence[str],
+) -> _Compared:
+    """The informedness of each supervisor's alarms on the calibration cases, under every circumstance, at a common rate."""
+    seen = observed.calibrating
     places = _by_place([*seen, *(here for here, _ in filtered(plan, seen[0]))])
     limits = {
-        label: limit for label, limit in _limits(plan, chosen, rate).items() if label in labels
+        label: limit
+        for label, limit in _limits(observed, thresholds, rule).items()
+        if label in labels
     }
     sure = simultaneous(plan.spec.confidence, max(len(limits), 1))
     told = {
         (label, place): informedness(
-            [_alarms(label, limit, chosen, o) for o in conditions], confidence=sure
+            [_alarms(label, limit, observed, o) for o in conditions], confidence=sure
         )
         for label, limit in limits.items()
         for place, conditions in places.items()
@@ -247,33 +276,33 @@ def _by_telling(plan: Plan, chosen: Calibration, labels: Sequence[str], rate: fl
     slack = {p: max([TOLERANCE, *errors[p]]) for p in places}
     mute = [why for limit in limits.values() if (why := verdicts.mute(limit, rule))]
     nobody = (
-        f"no supervisor ever raises an alarm, for {mute[0]}; add calibration data, or ask for a higher rate under verdicts"
+        f"no supervisor ever raises an alarm: {mute[0]}; add calibration data, or set a higher `verdicts: {{rate: …}}`"
         if mute and len(mute) == len(limits)
-        else "no supervisor catches clearly more of the failures than it raises alarms on right answers; add calibration cases, or "
-        "other supervisors"
+        else "no supervisor has a detection rate clearly above its false-alarm rate; add calibration cases or supervisors"
     )
     return _Compared(rates, slack, _silent(plan, places, rates, nobody), told)
 
 
-def _limits(plan: Plan, chosen: Calibration, rate: float) -> dict[str, Threshold]:
-    """Thresholds at the common rate; none for whom missing scores keep from it."""
-    rule = verdict_rule(plan.spec)
-    found = dict(chosen.thresholds)
+def _limits(
+    observed: Observations, thresholds: Mapping[str, Threshold], rule: VerdictRule
+) -> dict[str, Threshold]:
+    """Thresholds at the common rate; none for a supervisor that missing scores keep from it."""
+    found = dict(thresholds)
     if rule.rule not in verdicts.RATED:
-        common, found = VerdictRule("false_positive_rate", rate=rate), {}
-        for label in chosen.thresholds:
+        common, found = VerdictRule("false_positive_rate", rate=_common_rate(rule)), {}
+        clean = observed.calibrating[0]
+        for label in thresholds:
             try:
-                found[label] = verdicts.choose(
-                    common, chosen.observed[0], [], label, chosen.rows.get(label)
-                )
+                found[label] = verdicts.choose(common, clean, [], label, observed.left.get(label))
             except ValueError:  # too few rows for this rate
                 continue
     return {label: limit for label, limit in found.items() if not limit.overrun}
 
 
-def _alarms(label: str, limit: Threshold, chosen: Calibration, here: Observed) -> Alarms:
+def _alarms(label: str, limit: Threshold, observed: Observations, here: Observed) -> Alarms:
     """On which cases an alarm is raised, which failed, and what each belongs to; without the samples that fitted the supervisor."""
-    rows, clean, own = chosen.rows.get(label), chosen.observed[0], here.clusters.astype(str)
+    rows, clean = observed.left.get(label), observed.calibrating[0]
+    own = here.clusters.astype(str)
     keep = (
         np.ones(len(here), bool) if rows is None else np.isin(own, clean.clusters[rows].astype(str))
     )
@@ -398,7 +427,5 @@ def _costs(plan: Plan) -> dict[str, float]:
     }
 
 
-def _rate(found: Finding) -> dict[str, Any]:
-    value = None if math.isnan(found.value) else found.value
-    interval = None if found.interval is None else found.interval.to_dict()
-    return {"value": value, "interval": interval, "n": found.n, "reason": found.reason}
+def _rate(found: Finding) -> Rate:
+    return Rate(value=found.value, interval=found.interval, n=found.n, reason=found.reason)

@@ -1,7 +1,9 @@
-"""Supervisors at work: fitted once, scoring chunk by chunk from memory-mapped columns, with the time and memory each takes.
+"""Supervisors of an assessment: who stands at which module or why not, and how they are fitted and asked.
 
-A supervisor that cannot be fitted on these data, or cannot score them, is left out with its reason, and the others go on.
-Fits and scores are kept: the next run of the same supervisors on the same chunks reads them.
+Planning comes before the first case is run. At work, a supervisor is fitted once and scores chunk by chunk from memory-mapped
+columns. One that cannot be fitted on these data, or cannot score them, is left out with its reason, and the others go on.
+Fits and scores are kept: the next run of the same supervisors on the same chunks reads them. Inputs are never kept: they are
+made again from the data, the transform, the seed and the case id.
 """
 
 from __future__ import annotations
@@ -21,17 +23,35 @@ from urllib.parse import quote
 import numpy as np
 
 from roadworthy import registry
-from roadworthy.cases.circumstance import Condition
+from roadworthy.cases.circumstance import Circumstance, Condition
+from roadworthy.data.samples import Dataset
 from roadworthy.data.seeds import key as seed_key
-from roadworthy.execution.inputs import inputs_of
-from roadworthy.execution.plan import Chunk, Plan
-from roadworthy.execution.supervisions import Supervision
+from roadworthy.data.values import FRAMES, Unreadable
+from roadworthy.execution.plan import EVERY_OTHER, Chunk, Extra, Plan, Supervision, Wants
 from roadworthy.execution.versions import code_version, libraries, source_of
+from roadworthy.registry import did_you_mean
+from roadworthy.spec import (
+    Assessment,
+    SpecError,
+    supervisor_label,
+    supervisor_name,
+    supervisor_parameters,
+)
 from roadworthy.store import ChunkCache
-from roadworthy.store.scores import KeptScores, read_scores, write_scores
-from roadworthy.subject.needs import Input, Score
+from roadworthy.store.cache import KeptScores, read_scores, write_scores
+from roadworthy.subject.needs import Input, Layer, Output, Request, Score
+from roadworthy.subject.system import INPUT, System
 from roadworthy.subject.trace import MANIFEST, SYSTEM, ModuleTrace, Trace, concatenate
 from roadworthy.supervisors.supervisor import reduce_steps
+
+KINDS = {
+    "class_scores": "class scores",
+    "vector": "a vector of numbers",
+    "goal": "a goal",
+    "episode": "an episode",
+}
+"""Kinds of values whose names are not yet words of a sentence."""
+
 
 KEPT_FITS = "fitted"
 """Where fitted supervisors lie in the cache."""
@@ -39,6 +59,191 @@ SPENT = "spent.json"
 """What a kept fit took, and the hash of what was learned."""
 REFUSALS = (ValueError, RuntimeError)
 """What a supervisor raises that cannot work on these data, or on this device."""
+
+
+def supervised(plan: Plan) -> Plan:
+    """The plan with its supervisors and what they want: requests, calibration cases, reference cases."""
+    found, left_out = supervisions(plan.spec, plan.subject, plan.data, plan.circumstances), {}
+    notes = list(plan.notes)
+    if plan.spec.every_supervisor:
+        left_out = {s.label: s.because for s in found if not s.applicable}
+        found = [s for s in found if s.applicable]
+        if left_out:
+            notes.append(
+                f"`supervisors: all` leaves out {len(left_out)} that do not apply here: {', '.join(left_out)}"
+            )
+    wants = _wants(plan, [s for s in found if s.applicable])
+    return replace(
+        plan, supervisions=found, left_out=left_out, notes=notes, wants=plan.wants | wants
+    )
+
+
+def _wants(plan: Plan, supervisors: Sequence[Supervision]) -> Wants:
+    """Requests beyond output, inputs and scores, which are made again and not kept; the calibration cases, clean and under every
+    transform, on which thresholds are chosen; the reference cases, if one learns from them."""
+    requests: dict[str, set[Request]] = {}
+    for s in supervisors:
+        more = [n for n in s.supervisor.needs if not isinstance(n, Output | Input | Score)]
+        requests.setdefault(s.module, set()).update(more)
+    conditions: list[Extra] = []
+    calibrated = "calibration" in plan.data
+    if calibrated and supervisors:
+        shifts = [c for circumstance in plan.circumstances for c in circumstance.conditions()]
+        made = [c for c in shifts if c.transform and not c.transform.identity]
+        conditions.append(Extra("calibration"))
+        conditions += [Extra("calibration", c.circumstance, c.level) for c in made]
+    fitted = [s for s in supervisors if s.supervisor.fitted]
+    if any(not s.reads_scores or not calibrated for s in fitted):
+        conditions.append(Extra("reference"))
+    asked = {module: frozenset(found) for module, found in requests.items() if found}
+    return Wants(asked, tuple(conditions))
+
+
+def supervisions(
+    spec: Assessment,
+    system: System,
+    sets: Mapping[str, Dataset],
+    circumstances: Sequence[Circumstance],
+) -> list[Supervision]:
+    """The supervisors of the file, in its order."""
+    found: list[Supervision] = []
+    for i, entry in enumerate(spec.supervisors):
+        name, parameters = supervisor_name(entry), supervisor_parameters(entry)
+        module = parameters.pop("module", system.output.split(".", 1)[0])
+        if module not in system.modules and module != SYSTEM:
+            raise spec.error(
+                ("supervisors", i),
+                f"the subject has no module {module!r}{did_you_mean(module, system.modules)}; "
+                f"it has: {', '.join(system.modules)}",
+            )
+        try:
+            supervisor = registry.get("supervisors", name).bind(**parameters)
+        except ValueError as error:
+            raise spec.error(("supervisors", i), str(error)) from error
+        label = supervisor_label(entry, spec.supervisors)
+        if label in {s.label for s in found}:
+            raise spec.error(("supervisors", i), f"{label} is named twice")
+        one = Supervision(name, module, supervisor, parameters, "", label)
+        try:
+            found.append(
+                one if one.reads_scores else replace(one, because=_why_not(one, system, sets))
+            )
+        except _NoSuchLayer as error:
+            raise spec.error(("supervisors", i), f"{label}: {error}") from error
+    first = {s.label: s for s in found if not s.reads_scores}
+    return [
+        _joined(spec, i, s, first, sets, circumstances) if s.reads_scores else s
+        for i, s in enumerate(found)
+    ]
+
+
+class _NoSuchLayer(ValueError):
+    """A layer that the file names and the model does not have: a mistake in the file, not a property of the model."""
+
+
+def _named_in_vain(s: Supervision, request: Request, refusal: str) -> bool:
+    """Whether the file names a layer, and the model shows others but not this one."""
+    if not isinstance(request, Layer) or f"has no layer {request.name!r}" not in refusal:
+        return False
+    written = [s.parameters.get("layer"), *(s.parameters.get("layers") or ())]
+    return request.name in written and not refusal.endswith("it has: none")
+
+
+def _why_not(s: Supervision, system: System, sets: Mapping[str, Dataset]) -> str:
+    # The system as a whole is asked as if it were one module.
+    whole = s.module == SYSTEM
+    asked = system if whole else system.modules[s.module]
+    kind = (
+        system.output_kind
+        if whole
+        else system.modules[s.module].outputs[system.traced_port(s.module)]
+    )
+    reason = s.supervisor.applies_to(kind)
+    if reason:
+        # Their names are those of the registry; here a person reads them.
+        return reason.replace(
+            f"the module gives {kind.name}", f"the module gives {KINDS.get(kind.name, kind.name)}"
+        )
+    for request in s.supervisor.needs:
+        refusal = asked.offers(request) or (
+            _not_the_input(system, s.module) if isinstance(request, Input) else ""
+        )
+        if refusal and _named_in_vain(s, request, refusal):
+            raise _NoSuchLayer(refusal)
+        if refusal:
+            return refusal
+    if s.supervisor.fitted and "reference" not in sets:
+        return "it is fitted on reference data, and the file names none under data: reference"
+    return ""
+
+
+def _not_the_input(system: System, name: str) -> str:
+    """Inputs are made again from the data and never kept, which works for what the system itself is given."""
+    ports = system.modules[name].inputs
+    if len(ports) != 1:
+        return f"it reads the module's input, and {name} has {len(ports)}: {', '.join(ports)}"
+    source = system.wires[f"{name}.{ports[0]}"]
+    if source != INPUT:
+        return f"it reads the module's input, and what {name} gets from {source} is not kept"
+    return ""
+
+
+def _joined(
+    spec: Assessment,
+    i: int,
+    s: Supervision,
+    others: Mapping[str, Supervision],
+    sets: Mapping[str, Dataset],
+    circumstances: Sequence[Circumstance],
+) -> Supervision:
+    """One that reads others' scores, with its members, or with the reason why it cannot."""
+    named = [n.name for n in s.supervisor.needs if isinstance(n, Score)]
+    members = [m for m in others if others[m].applicable] if EVERY_OTHER in named else named
+    for member in members:
+        if member not in others:
+            raise _no_such_member(spec, i, s.label, member, list(others))
+    idle = [m for m in members if not others[m].applicable]
+    because = ""
+    if not others:
+        because = "it combines the scores of others, and there are no others in the file; name some"
+    elif not members:
+        because = "it combines the scores of others, and none of them is applicable"
+    elif idle:
+        because = f"its member {idle[0]} is not applicable, because {others[idle[0]].because}"
+    elif getattr(s.supervisor, "contrasts", False):
+        if "calibration" not in sets:
+            because = "it learns from clean and shifted calibration cases, and the file names none under data: calibration"
+        elif not any(c.kind == "transform" for c in circumstances):
+            because = "it learns what shifts do from circumstances with a transform, and the file names none"
+    elif "calibration" not in sets and "reference" not in sets:
+        because = "it compares with clean cases, and the file names none under data: calibration or data: reference"
+    return replace(s, because=because, members=tuple(members))
+
+
+def _no_such_member(
+    spec: Assessment, i: int, label: str, member: str, others: Sequence[str]
+) -> SpecError:
+    known = registry.components("supervisors")
+    twice = [o for o in others if o.startswith(f"{member}(")]
+    taken = " itself reads scores, so it" if member in _labels(spec) else ""
+    add = ""
+    if twice:
+        add = f"; name one of: {', '.join(twice)}"
+    elif not taken:
+        near = did_you_mean(member, others) or (
+            "" if member in known else did_you_mean(member, known)
+        )
+        inside = any(f"{o!r}" in near for o in others)
+        add = near if inside else f"{near}; add it under supervisors"
+    return spec.error(
+        ("supervisors", i),
+        f"{label} names the member {member!r}, which{taken} is not among the supervisors it can read{add}; "
+        f"there are: {', '.join(others) or 'none'}",
+    )
+
+
+def _labels(spec: Assessment) -> list[str]:
+    return [supervisor_label(e, spec.supervisors) for e in spec.supervisors]
 
 
 @dataclass
@@ -236,7 +441,7 @@ class AtWork:
         try:
             scores = np.asarray(s.supervisor.score(rows), dtype=np.float64)
         except REFUSALS as error:
-            self.failed[s.label] = sentence(error)
+            self.failed[s.label] = _said(error)
             return None
         return KeptScores(scores, time.perf_counter() - started)
 
@@ -258,7 +463,7 @@ class AtWork:
         try:
             s.supervisor.fit(rows, truth)
         except REFUSALS as error:
-            self.failed[s.label] = sentence(error)
+            self.failed[s.label] = _said(error)
             return
         self.time_of(s.label).fit_seconds = time.perf_counter() - started
 
@@ -363,8 +568,8 @@ def _keeps(s: Supervision) -> bool:
     return isinstance(getattr(s.supervisor, "meta", None), dict)
 
 
-def sentence(error: Exception) -> str:
-    """The error's message, or its name where it says nothing."""
+def _said(error: Exception) -> str:
+    """The error's message, or its name if it says nothing."""
     return str(error).strip() or type(error).__name__
 
 
@@ -382,3 +587,60 @@ def halves(clusters: np.ndarray, seed: int) -> np.ndarray:
     first[order[: (len(names) + 1) // 2]] = True
     chosen: np.ndarray = first[own]
     return chosen
+
+
+def inputs_of(plan: Plan, chunk: Chunk, module: str, rows: ModuleTrace) -> np.ndarray:
+    """The inputs that a module saw, for the rows of its trace."""
+    condition, data = chunk.condition, plan.data[chunk.condition.role]
+    items = data.inputs[chunk.start : chunk.stop]
+    transform = condition.transform
+    acts = condition.port in (INPUT, f"{module}.{plan.subject.modules[module].inputs[0]}")
+    change = transform if transform is not None and not transform.identity and acts else None
+    ids = [condition.case_id(i) for i in data.ids[chunk.start : chunk.stop]]
+    one_each = len(rows) == len(ids) and rows.case.tolist() == ids
+    if change is None and one_each and isinstance(items, np.ndarray) and items.dtype != object:
+        return items
+    position = {case: i for i, case in enumerate(ids)}
+    frames = data.input_kind is FRAMES
+
+    def seen(case: str, step: int) -> Any:
+        item = items[position[case]]
+        if frames and plan.subject.stepwise:
+            item = item if isinstance(item, Unreadable) else item[step]
+            return _changed(plan, change, item, case, step)
+        if frames and not isinstance(item, Unreadable):
+            return [_changed(plan, change, frame, case, t) for t, frame in enumerate(item)]
+        return _changed(plan, change, item, case, step)
+
+    return stacked([seen(case, int(step)) for case, step in zip(rows.case, rows.step, strict=True)])
+
+
+def _changed(plan: Plan, change: Any, item: Any, case: str, step: int) -> Any:
+    if isinstance(item, Unreadable):
+        return None
+    if change is None:
+        return item
+    try:
+        return change.at_step(item, plan.spec.seed, case, step)
+    except Exception:
+        return None  # the case failed when it was run, and its row says why
+
+
+def stacked(items: list[Any]) -> np.ndarray:
+    """One array where the items have one shape, NaN for those that are missing; else an object array.
+
+    >>> stacked([np.zeros((2, 3)), None]).shape, stacked([np.zeros(2), np.zeros(3)]).dtype
+    ((2, 2, 3), dtype('O'))
+    """
+    arrays = [i for i in items if isinstance(i, np.ndarray) and i.dtype != object]
+    missing = [n for n, i in enumerate(items) if i is None]
+    alike = len({a.shape for a in arrays}) == 1 and len(arrays) + len(missing) == len(items)
+    if not alike:
+        column = np.empty(len(items), dtype=object)
+        column[:] = items
+        return column
+    if not missing:
+        return np.stack(arrays)
+    dense = np.full((len(items), *arrays[0].shape), np.nan, dtype=np.float32)
+    dense[[n for n, i in enumerate(items) if i is not None]] = arrays
+    return dense
