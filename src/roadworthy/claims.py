@@ -92,7 +92,7 @@ class Claim:
 
     def shown(self, x: float) -> str:
         """A value of its quantity in a sentence."""
-        return f"{100 * x:.3g}%" if self.percent else f"{x:.4g}"
+        return f"{100 * x:.4g}%" if self.percent else f"{x:.4g}"
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from test_init import forms, picture
 
-from roadworthy.execution.judging import check_claims
-from roadworthy.execution.plan import Plan, resolve
+from roadworthy.assessment.section import planned as plan_of
+from roadworthy.execution.plan import Plan
 from roadworthy.spec import Assessment
 
 SUBJECT = "def predict(given):\n    return [0.0, 1.0]\n"
@@ -23,9 +23,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def planned(file: Path) -> Plan:
-    plan = resolve(Assessment.read(file))
-    check_claims(plan)
-    return plan
+    return plan_of(Assessment.read(file))
 
 
 FORMS = [

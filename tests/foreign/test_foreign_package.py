@@ -117,10 +117,10 @@ def test_they_run_in_an_assessment_with_two_workers(installed, tmp_path):
     (tmp_path / "assessment.yaml").write_text(ASSESSMENT)
     code = """
 import json, sys
-from roadworthy.execution.assess import assess
+from roadworthy.assessment.assess import assess
 run = assess(sys.argv[1], workers=2)
 values = [run.finding("close_call").value, *(run.finding("close_call", circumstance="fog", level=l).value for l in (1, 2))]
-print(json.dumps([run.verdict, values, run.record["supervisors"][0]["applicable"]]))
+print(json.dumps([run.verdict, values, run.record.plain()["sections"]["supervision"]["supervisors"][0]["applicable"]]))
 """
     done = python(code, installed, str(tmp_path / "assessment.yaml"))
     assert done.returncode == 0, done.stderr

@@ -6,11 +6,11 @@ import json
 
 import numpy as np
 import pytest
+from roadworthy.report.monitor_parts import CompiledMonitor
 
 from roadworthy.monitor.before_release import LabelledRows, left_out
 from roadworthy.monitor.bundle import Bundle
 from roadworthy.monitor.risk_state import Coverage
-from roadworthy.report.monitor_parts import CompiledMonitor
 
 
 @pytest.fixture(scope="module")

@@ -10,13 +10,13 @@ import jsonschema
 import pytest
 import sample_risk
 import sample_run
+from roadworthy.report.run_view import ReportError
 
 from roadworthy.analysis.risk.tree import evaluate, expectation
 from roadworthy.report import RunView
 from roadworthy.report.html import html
 from roadworthy.report.json_report import json_report, schema
 from roadworthy.report.numbers import value
-from roadworthy.report.run_view import ReportError
 
 
 @pytest.fixture(scope="module")

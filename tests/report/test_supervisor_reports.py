@@ -17,6 +17,16 @@ import sample_run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
+from roadworthy.report.figures import figures
+from roadworthy.report.supervisor_parts import Recommendation, Threshold
+from roadworthy.report.supervisor_terminal import supervisors_table, supervisors_words
+from roadworthy.report.supervisor_wording import (
+    covered,
+    not_recommended,
+    recommended,
+    recommended_rates,
+    said_elsewhere,
+)
 from sample_supervisors import (
     CLEAN_RIGHT,
     CORRECTED,
@@ -33,18 +43,8 @@ from sample_supervisors import (
 
 from roadworthy.finding import About, Finding
 from roadworthy.report import RunView
-from roadworthy.report.figures import figures
 from roadworthy.report.html import html
 from roadworthy.report.json_report import json_report, schema
-from roadworthy.report.supervisor_parts import Recommendation, Threshold
-from roadworthy.report.supervisor_terminal import supervisors_table, supervisors_words
-from roadworthy.report.supervisor_wording import (
-    covered,
-    not_recommended,
-    recommended,
-    recommended_rates,
-    said_elsewhere,
-)
 from roadworthy.statistics import wilson
 
 

@@ -32,7 +32,7 @@ class BatchVerdicts(BaseModel):
     batches: dict[str, tuple[int, int]] = Field(
         default_factory=dict, description="By condition: batches without and with an alarm"
     )
-    reason: str = Field("", description="Why there are none")
+    reason: str = Field(default="", description="Why there are none")
 
 
 def counted(columns: Columns, edges: tuple[float, ...] | None) -> Counts:

@@ -72,10 +72,17 @@ def _worst(claim: Claim, evidence: Sequence[Evidence]) -> str:
 def check_claims(plan: Plan) -> None:
     """Refuse, before any work, a claim that could not be judged, or would be judged on something else than it says."""
     spec = plan.spec
+    known = [spec.measure_name, *quantities()]
     for i, content in enumerate(spec.claims):
         if content.no_worse_than:
             _check_against_run(plan, i, content)
             continue
+        if content.quantity not in known:
+            raise spec.error(
+                ("claims", i),
+                f"{content.quantity!r} is not measured here{did_you_mean(content.quantity, known)}; "
+                f"claims can name: {', '.join(known)}",
+            )
         if content.every not in ("", "slices", "circumstances", *spec.slices):
             options = ["slices", "circumstances", *spec.slices]
             raise spec.error(
@@ -89,7 +96,7 @@ def check_claims(plan: Plan) -> None:
         if content.every == "circumstances" and content.circumstance:
             raise spec.error(
                 ("claims", i, "every"),
-                "names every circumstance and one of them; leave one out",
+                "names every circumstance and one of them; leave one of them out",
             )
         if content.every == "circumstances" and not plan.circumstances:
             raise spec.error(("claims", i, "every"), "the file names no circumstances")

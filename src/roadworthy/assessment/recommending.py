@@ -69,8 +69,10 @@ class Cover(Part):
     """The best member of the set at a place, on the data that chose it."""
 
     by: str
-    rate: Number = Field(None, description="Its informedness, or AUC where there are no thresholds")
-    best: Number = Field(None, description="That of the best single supervisor")
+    rate: Number = Field(
+        default=None, description="Its informedness, or AUC where there are no thresholds"
+    )
+    best: Number = Field(default=None, description="That of the best single supervisor")
     catch_rate: Number = None
     false_alarm_rate: Number = None
 
@@ -88,7 +90,7 @@ class Recommendation(Part):
     )
     miss_rate: dict[str, Rate] = Field(default_factory=dict, description="Of the set, by place")
     false_alarms: dict[str, Rate] = Field(default_factory=dict, description="Of the set, by place")
-    worst: WorstRate | None = Field(None, description="Where the set misses most")
+    worst: WorstRate | None = Field(default=None, description="Where the set misses most")
     notes: list[str] = Field(default_factory=list)
 
 

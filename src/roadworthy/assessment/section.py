@@ -36,7 +36,7 @@ from roadworthy.report.blocks import Block
 from roadworthy.spec import Assessment, ClaimSpec
 from roadworthy.spec.limits import sections
 from roadworthy.statistics import Interval
-from roadworthy.store.record import Record
+from roadworthy.store.record import Record as RunRecord
 from roadworthy.subject.system import System
 
 EVERY = "*"
@@ -98,7 +98,7 @@ class Section:
         """What a claim on one of its quantities is judged on, place by place (see `places`)."""
         return []
 
-    def view(self, record: Any, run: Record) -> list[Block]:
+    def view(self, record: Any, run: RunRecord) -> list[Block]:
         """Its part of the reports: `record` is its own, `run` the whole one with its findings."""
         return []
 
@@ -147,9 +147,9 @@ def planned(
 
     plan = with_wants(resolve(spec, subject=subject, data=data))
     plan.check_case_ids()
-    check_claims(plan)
     for section in sections_of(spec).values():
         section.check(plan)
+    check_claims(plan)
     return plan
 
 

@@ -13,6 +13,7 @@ import base64
 import functools
 import hashlib
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -195,7 +196,7 @@ def _template() -> jinja2.Template:
         lstrip_blocks=True,
     )
     environment.globals.update(marks=wording.MARKS, plural=wording.plural, kind=_kind, id=id)
-    environment.filters.update(level=numbers.level, breakable=_breakable)
+    environment.filters.update(level=numbers.level, breakable=_breakable, ticked=_ticked)
     return environment.get_template("report.html.j2")
 
 
@@ -209,6 +210,13 @@ def _breakable(text: str) -> Any:
     from markupsafe import Markup, escape
 
     return Markup(str(escape(text)).replace("_", "_<wbr>").replace("(", "<wbr>("))
+
+
+def _ticked(text: str) -> Any:
+    """What stands between backticks as code."""
+    from markupsafe import Markup, escape
+
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 
 @functools.cache

@@ -111,10 +111,7 @@ def claims(run: Record) -> list[Block]:
 def _claim_row(run: Record, claim: ClaimRecord) -> list[Cell]:
     style = wording.style_of(run, claim.quantity)
     status = wording.settle(run, claim) if claim.status == "inconclusive" else ""
-    about = (
-        f"{claim.why} (decided by {claim.about})" if claim.about and claim.members else claim.why
-    )
-    under = [about, *([f"Corrected {claim.corrected}."] if claim.corrected else [])]
+    under = [claim.why, *([f"Corrected {claim.corrected}."] if claim.corrected else [])]
     return [
         Cell(claim.text, under, lead=claim.id, brief=status),
         Cell(claim.status, status, status=claim.status),
@@ -163,13 +160,13 @@ def _chart_row(run: Record, claim: ClaimRecord) -> ClaimRow:
         f"{claim.id}, {claim.text}: {claim.status}; {shown.value}, "
         f"{', '.join(wording.bound_note(claim, claim))} {bound}, limit {numbers.limit(claim.limit, style)}; {shown.title}"
     )
-    ends = (claim.interval.low, claim.interval.high) if claim.interval else (None, None)
     return ClaimRow(
         claim.id,
         claim.text,
         claim.quantity,
         claim.value,
-        *ends,
+        claim.interval.low if claim.interval else None,
+        claim.interval.high if claim.interval else None,
         claim.limit,
         claim.direction,
         claim.status,

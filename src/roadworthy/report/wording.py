@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from roadworthy.registry import RegistryError, get
 from roadworthy.report import numbers
@@ -98,7 +98,9 @@ def settle(run: Record, claim: ClaimRecord, judged: Judged | None = None) -> str
 
 def _slice_of(run: Record, claim: ClaimRecord) -> str:
     """The slice that a claim was made for; empty for all data or for every slice."""
-    made = next((c for c in run.spec.get("claims") or () if str(c.get("id")) == claim.id), {})
+    made: dict[str, Any] = next(
+        (c for c in run.spec.get("claims") or () if str(c.get("id")) == claim.id), {}
+    )
     return ", ".join(f"{column}={value}" for column, value in (made.get("slice") or {}).items())
 
 

@@ -371,16 +371,17 @@ class Assessment(_Strict):
                 )
 
     def _check_quantity(self, i: int, claim: ClaimSpec) -> None:
-        """The quantity is known, its limit can be kept and broken, and the claim names places that it has."""
+        """The limit can be kept and broken, and the claim names places that its quantity has."""
         if claim.no_worse_than:
             return
-        known = [self.measure_name, *limits.quantities()]
-        if claim.quantity not in known:
-            raise self.error(
-                ("claims", i),
-                f"{claim.quantity!r} is not measured here{did_you_mean(claim.quantity, known)}; "
-                f"claims can name: {', '.join(known)}",
+        for side, limit in (("min", claim.min), ("max", claim.max)):
+            refused = (
+                ""
+                if limit is None
+                else limits.refusal(claim.quantity, side, limit, measure=self.measure_name)
             )
+            if refused:
+                raise self.error(("claims", i, claim.quantity), refused)
         quantity = limits.quantity_of(claim.quantity)
         every = {"": "", "circumstances": "circumstance"}.get(claim.every, "slice")
         named = {
@@ -398,14 +399,6 @@ class Assessment(_Strict):
                     place, "circumstance: NAME or every: circumstances"
                 )
                 raise self.error(("claims", i), f"{claim.quantity} is about a {place}; add {more}")
-        for side, limit in (("min", claim.min), ("max", claim.max)):
-            refused = (
-                ""
-                if limit is None
-                else limits.refusal(claim.quantity, side, limit, measure=self.measure_name)
-            )
-            if refused:
-                raise self.error(("claims", i, claim.quantity), refused)
 
     def _check_circumstance_name(self, name: str, circumstance: CircumstanceSpec) -> None:
         """Names are parts of case ids and of findings, and must not be mistaken for something else."""

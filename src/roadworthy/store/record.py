@@ -14,7 +14,7 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
@@ -46,7 +46,7 @@ def as_dict(kind: Any, *, words: bool = False) -> Any:
     number = ["number", "string", "null"] if words else ["number", "null"]
     schema = TypeAdapter(kind).json_schema(mode="serialization")
     return Annotated[
-        InstanceOf[kind],
+        InstanceOf[kind],  # type: ignore[misc]
         BeforeValidator(lambda x: x if isinstance(x, kind) else kind.from_dict(x)),
         PlainSerializer(kind.to_dict, return_type=dict[str, Any]),
         WithJsonSchema(_inlined(schema, schema.get("$defs", {}), number)),
@@ -69,8 +69,12 @@ def _inlined(schema: Any, defs: Mapping[str, Any], number: list[str]) -> Any:
     return {k: _inlined(v, defs, number) for k, v in kept.items()}
 
 
-StoredInterval = as_dict(Interval)
-StoredFinding = as_dict(Finding)
+if TYPE_CHECKING:
+    StoredInterval = Interval
+    StoredFinding = Finding
+else:
+    StoredInterval = as_dict(Interval)
+    StoredFinding = as_dict(Finding)
 
 
 def _finite(x: Any) -> Any:
@@ -152,7 +156,7 @@ class CircumstanceRecord(Part):
     exposure: int | None = None
     likelihood: int | None = None
     severity: int | None = None
-    significance: float | None = Field(None, description="Exposure x likelihood x severity")
+    significance: float | None = Field(default=None, description="Exposure x likelihood x severity")
     description: str = ""
 
 
@@ -183,7 +187,7 @@ class CasesRecord(Part):
     total: int
     computed: int = 0
     from_cache: int = 0
-    failed: int = Field(0, description="Cases without an answer; they count as wrong")
+    failed: int = Field(default=0, description="Cases without an answer; they count as wrong")
     failures: list[FailedCase] = Field(default_factory=list, description="The first of them")
 
 
@@ -195,7 +199,7 @@ class Judged(Part):
     interval: StoredInterval | None = None
     n: int | None = None
     about: str = ""
-    bound: Number = Field(None, description="The one-sided bound that decided")
+    bound: Number = Field(default=None, description="The one-sided bound that decided")
     cases_to_settle: int | None = None
     why: str = ""
 
@@ -209,7 +213,7 @@ class ClaimRecord(Judged):
     limit: float
     direction: Literal["min", "max"]
     confidence: float
-    corrected: str = Field("", description="What was corrected for multiplicity, and how")
+    corrected: str = Field(default="", description="What was corrected for multiplicity, and how")
     members: list[Judged] = Field(default_factory=list, description="Its places, if several")
 
     def bound_side(self, status: str) -> str:
@@ -228,9 +232,9 @@ class Pair(Part):
     prediction: str = ""
     clean_prediction: str = ""
     failure: bool | None = Field(
-        None, description="Null where the file says of no answer that it is wrong"
+        default=None, description="Null where the file says of no answer that it is wrong"
     )
-    original: str | None = Field(None, description="Path of a picture in the run folder")
+    original: str | None = Field(default=None, description="Path of a picture in the run folder")
     made: str | None = None
     original_text: str | None = None
     made_text: str | None = None
@@ -249,7 +253,7 @@ class Gallery(Part):
 class Record(Part):
     """A run: what was assessed, on what, by which code, and what was found."""
 
-    format: Literal[2] = FORMAT
+    format: Literal[2] = 2
     key: str = ""
     name: str
     status: Literal["finished", "unfinished"] = "finished"
@@ -257,7 +261,7 @@ class Record(Part):
     created: str = ""
     versions: dict[str, str] = Field(default_factory=dict)
     seed: int = 0
-    confidence: float = Field(0.95, description="Of the intervals of the findings")
+    confidence: float = Field(default=0.95, description="Of the intervals of the findings")
     command: str = ""
     spec: dict[str, Any] = Field(
         default_factory=dict, description="The assessment file, defaults filled in"
@@ -288,7 +292,7 @@ class Record(Part):
         """Every part in the model of its section; that of a section that is not installed stays as it is."""
         known = registry.components("sections")
         return {
-            name: known[name].build.Record.model_validate(part)
+            name: _model(known[name]).model_validate(part)
             if name in known and isinstance(part, Mapping)
             else part
             for name, part in content.items()
@@ -360,7 +364,7 @@ class Record(Part):
         content = cls.model_json_schema(mode="serialization")
         parts = {}
         for name, component in registry.components("sections").items():
-            part = component.build.Record.model_json_schema(
+            part = _model(component).model_json_schema(
                 mode="serialization", ref_template="#/$defs/{model}"
             )
             content.setdefault("$defs", {}).update(part.pop("$defs", {}))
@@ -369,6 +373,11 @@ class Record(Part):
         content["$schema"] = "https://json-schema.org/draft/2020-12/schema"
         content["title"] = "roadworthy report"
         return content
+
+
+def _model(section: registry.Component) -> type[BaseModel]:
+    """The model that a section declares for its part."""
+    return section.build.Record  # type: ignore[attr-defined,no-any-return]
 
 
 def _plain(value: Any) -> Any:

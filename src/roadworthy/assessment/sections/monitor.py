@@ -60,7 +60,8 @@ from roadworthy.report import numbers, wording
 from roadworthy.report.blocks import Block, Cell, Column, Heading, Table, Text
 from roadworthy.statistics.fusion import ranks
 from roadworthy.statistics.ranking import auc
-from roadworthy.store.record import Number, Part, Record
+from roadworthy.store.record import Number, Part
+from roadworthy.store.record import Record as RunRecord
 
 KEY = "monitor"
 BUNDLE = "monitor/bundle.json"
@@ -104,10 +105,10 @@ class MonitorSpec(Strict):
         description="A further window in which an event counts for half after so many others",
     )
     adaptive: bool = Field(
-        False, description="A further window of all events since the stream last changed"
+        default=False, description="A further window of all events since the stream last changed"
     )
     prior: PriorSpec | None = Field(
-        None, description="How much shift is expected before a window is full"
+        default=None, description="How much shift is expected before a window is full"
     )
     false_alarms: str = Field(
         "1 per month", description="How many are accepted while nothing is wrong: 1 per month"
@@ -145,7 +146,7 @@ class KindRecord(Part):
     rows: int
     accuracy: Number = None
     noticed: Number = Field(
-        None, description="How often a step to 30% of it raises an alarm within two windows"
+        default=None, description="How often a step to 30% of it raises an alarm within two windows"
     )
     due: bool = Field(True, description="Whether such a step costs more than is tolerable")
 
@@ -154,18 +155,18 @@ class MonitorRecord(Part):
     """The bundle that the run compiled into and what it knows, or why there is none."""
 
     because: str = ""
-    bundle: str = Field("", description="Its path in the run folder")
+    bundle: str = Field(default="", description="Its path in the run folder")
     id: str = ""
-    subject: str = Field("", description="As people call it")
+    subject: str = Field(default="", description="As people call it")
     supervisors: list[str] = Field(default_factory=list)
     kinds: list[KindRecord] = Field(default_factory=list)
     unit: str = ""
     tolerable: Number = None
     forecast: dict[str, Number] | None = Field(
-        None, description="What a stream is expected to cost"
+        default=None, description="What a stream is expected to cost"
     )
     coverage: dict[str, Any] | None = Field(
-        None, description="How often intervals held under kinds of shift that were left out"
+        default=None, description="How often intervals held under kinds of shift that were left out"
     )
     alarm: dict[str, Any] | None = None
     chosen: list[str] = Field(
@@ -197,7 +198,7 @@ class MonitorSection(Section):
         warnings = [f"monitor: {w}" for w in made.warnings]
         return Result(_record(made), warnings=warnings, files={BUNDLE: made.bundle.save})
 
-    def view(self, record: MonitorRecord, run: Record) -> list[Block]:
+    def view(self, record: MonitorRecord, run: RunRecord) -> list[Block]:
         """What it reads and knows, when it raises an alarm, and how it is started."""
         heading = Heading("Monitor", id="monitor")
         if record.because:
@@ -290,11 +291,13 @@ def _record(made: Compiled) -> MonitorRecord:
         )
         for k in calibration.kinds
     ]
-    alarm = rule and {
-        "window": rule.window,
-        "false_alarms": rule.false_alarms,
-        "events_per_day": rule.events_per_day,
-    }
+    alarm = None
+    if rule:
+        alarm = {
+            "window": rule.window,
+            "false_alarms": rule.false_alarms,
+            "events_per_day": rule.events_per_day,
+        }
     return MonitorRecord(
         bundle=BUNDLE,
         id=bundle.id,

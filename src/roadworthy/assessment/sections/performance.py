@@ -38,7 +38,8 @@ from roadworthy.report.blocks import (
     place_name,
 )
 from roadworthy.spec import ClaimSpec
-from roadworthy.store.record import CircumstanceRecord, Record, SliceRecord
+from roadworthy.store.record import CircumstanceRecord, SliceRecord
+from roadworthy.store.record import Record as RunRecord
 
 
 @register("sections", "performance")
@@ -94,7 +95,7 @@ class Performance(Section):
             for p in places(claim, spec, observed)
         ]
 
-    def view(self, record: Any, run: Record) -> list[Block]:
+    def view(self, record: Any, run: RunRecord) -> list[Block]:
         """Circumstances, slices, curves against level, and cases to look at."""
         found = [_Found.of(c, run) for c in run.circumstances]
         found.sort(
@@ -141,10 +142,10 @@ class _Found:
 
     record: CircumstanceRecord
     by_level: Mapping[float | None, Finding]
-    run: Record
+    run: RunRecord
 
     @classmethod
-    def of(cls, record: CircumstanceRecord, run: Record) -> _Found:
+    def of(cls, record: CircumstanceRecord, run: RunRecord) -> _Found:
         at = {
             f.about.level: f
             for f in run.findings
@@ -186,7 +187,7 @@ class _Found:
         return None if found is None or math.isnan(found.value) else found.value
 
 
-def _cells(c: _Found, level: float | None, run: Record) -> list[Cell]:
+def _cells(c: _Found, level: float | None, run: RunRecord) -> list[Cell]:
     """Measure, difference, relative loss, p, failure rate and n at a level."""
     here, difference = c.by_level.get(level), c.at("difference", level)
     p = difference.details.get("p") if difference else None
@@ -201,7 +202,7 @@ def _cells(c: _Found, level: float | None, run: Record) -> list[Cell]:
     ]
 
 
-def _columns(run: Record) -> list[Column]:
+def _columns(run: RunRecord) -> list[Column]:
     return [
         Column(run.measure.name),
         Column("Difference"),
@@ -212,7 +213,7 @@ def _columns(run: Record) -> list[Column]:
     ]
 
 
-def _circumstances(found: Sequence[_Found], run: Record) -> list[Block]:
+def _circumstances(found: Sequence[_Found], run: RunRecord) -> list[Block]:
     weighed = any(c.significance is not None for c in found)
     by = " by significance" if weighed else ""
     blocks: list[Block] = [Heading(f"Circumstances{by}", "circumstances", "Circumstances")]
@@ -261,17 +262,12 @@ def _circumstances(found: Sequence[_Found], run: Record) -> list[Block]:
 
 
 def _name(c: _Found) -> Cell:
-    if len(c.levels) > 1:
-        under = f"worst at level {numbers.level(c.worst_level)} of {', '.join(map(numbers.level, c.levels))}"
-    elif c.worst_level is not None:
-        under = f"level {numbers.level(c.worst_level)}"
-    else:
-        under = c.record.kind
+    several = f"worst of levels {', '.join(map(numbers.level, c.levels))}"
+    under = several if len(c.levels) > 1 else "" if c.levels else c.record.kind
     difference = c.at("difference", c.worst_level)
     versus = difference.about.versus if difference else ""
     under += f", against {versus}" if versus not in ("", "clean") else ""
-    level = "" if c.worst_level is None else f"@ {numbers.level(c.worst_level)}"
-    return Cell(c.name, under, c.record.description, strong=True, brief=level)
+    return Cell(place_name(c.name, c.worst_level), under, c.record.description, strong=True)
 
 
 def _weight(c: _Found) -> Cell:
@@ -281,7 +277,7 @@ def _weight(c: _Found) -> Cell:
     return Cell(f"{c.significance:g}", f"{r.exposure} × {r.likelihood} × {r.severity}")
 
 
-def _slices(run: Record) -> list[Block]:
+def _slices(run: RunRecord) -> list[Block]:
     blocks: list[Block] = [Heading("Slices", id="slices")]
     if not run.slices:
         none = "No slices were asked for. Name columns of the metadata under `slices` to compare parts of the data."
@@ -324,7 +320,7 @@ def _slices(run: Record) -> list[Block]:
     return [*blocks, Table(columns, table, name="Slices", fold=fold, brief=8, caption=caption)]
 
 
-def _levels(found: Sequence[_Found], run: Record) -> list[Block]:
+def _levels(found: Sequence[_Found], run: RunRecord) -> list[Block]:
     blocks: list[Block] = [Heading("Performance against level", id="levels", short="Against level")]
     leveled = [c for c in found if c.levels]
     if not leveled:
@@ -372,7 +368,7 @@ def _forest(
     caption: str,
     title: str,
     reference: str,
-    run: Record,
+    run: RunRecord,
     order: str = "worst first",
 ) -> list[Block]:
     if not rows:
@@ -395,7 +391,7 @@ def _forest(
     return [_chart(id, caption, charts.forest, rows[:MOST_ROWS], options)]
 
 
-def _forest_row(name: str, found: Finding, run: Record) -> charts.ForestRow:
+def _forest_row(name: str, found: Finding, run: RunRecord) -> charts.ForestRow:
     style = wording.style_of(run, run.measure.name)
     shown = numbers.estimate(found.value, found.interval, found.n, style)
     text = f"{shown.value}  ({shown.interval})" if found.interval else shown.value

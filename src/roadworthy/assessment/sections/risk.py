@@ -58,7 +58,8 @@ from roadworthy.report import charts, numbers, wording
 from roadworthy.report.blocks import Block, Cell, Chart, Column, Heading, Table, Text
 from roadworthy.spec import Assessment, ClaimSpec, claimed, supervisor_label
 from roadworthy.statistics.interval import Interval
-from roadworthy.store.record import Number, Part, Record, StoredInterval
+from roadworthy.store.record import Number, Part, StoredInterval
+from roadworthy.store.record import Record as RunRecord
 
 FUSED = "fused"
 KEY = "risk"
@@ -107,7 +108,7 @@ class RiskSpec(Strict):
 
     unit: str = Field(min_length=1, description="Of the costs: EUR per patient")
     costs: dict[str, float] | None = Field(
-        None,
+        default=None,
         description="Of one case: right, wrong, and where alarms call a person necessary (the answer was wrong) and unnecessary; "
         "also written missed (wrong), referred (necessary), false_alarm (unnecessary)",
     )
@@ -119,11 +120,11 @@ class RiskSpec(Strict):
         "shift counted on cases, of others under constants",
     )
     successive: bool = Field(
-        False,
+        default=False,
         description="Whether several events may happen to the same case; without it at most one does",
     )
     tree: dict[str, Any] | None = Field(
-        None,
+        default=None,
         description="Instead: {event: …, branches: {NAME: {p: parameter or number, then: node or {outcome: …, cost: …}}}}; one "
         "branch of a node leaves out p and takes the rest",
     )
@@ -132,7 +133,7 @@ class RiskSpec(Strict):
         description="Parameters of the tree that cases do not tell: a number, or {successes: 18, trials: 20}",
     )
     tolerable: float | None = Field(
-        None,
+        default=None,
         description="The expected cost above which the system should not be used; claimed as TOLERABLE unless a claim says more",
     )
     loss_bins: list[float] | None = Field(
@@ -142,7 +143,7 @@ class RiskSpec(Strict):
         description="Costs between classes of loss, rising: [100, 1000] tells below 100, 100 to 1000, and 1000 or more apart",
     )
     supervisor: str = Field(
-        "",
+        default="",
         description="Whose alarms call a person; by default fused where there is one, else the first",
     )
 
@@ -395,12 +396,14 @@ class LossRecord(Part):
     """A class of loss: outcomes of about one cost, or cases whose score lets expect about one cost."""
 
     low: Number = None
-    high: Number = Field(None, description="Null, as low may be, where the class has no end")
+    high: Number = Field(
+        default=None, description="Null, as low may be, where the class has no end"
+    )
     probability: float
     expected_loss: float
     adds: float = Field(description="To the expected cost; all classes together are it")
     leaves: list[LeafRecord] = Field(default_factory=list)
-    wrong: Number = Field(None, description="The share of wrong answers")
+    wrong: Number = Field(default=None, description="The share of wrong answers")
 
 
 class WorthRecord(Part):
@@ -411,7 +414,7 @@ class WorthRecord(Part):
     saved_by_detector: float = Field(description="Negative where it adds to the expected cost")
     saved_by_classifier: float
     points: Number = Field(
-        None, description="Of the classifier that save as much as one of the detector"
+        default=None, description="Of the classifier that save as much as one of the detector"
     )
 
 
@@ -437,13 +440,15 @@ class RiskRecord(Part):
     value: Number = None
     interval: StoredInterval | None = None
     tolerable: Number = None
-    exceedance: Number = Field(None, description="The probability that more than this is expected")
+    exceedance: Number = Field(
+        default=None, description="The probability that more than this is expected"
+    )
     outcomes: dict[str, dict[str, float]] = Field(default_factory=dict)
     loss_bins: list[LossRecord] = Field(default_factory=list)
     loss_by_score: list[LossRecord] = Field(default_factory=list)
     kinds: list[CountedRecord] = Field(default_factory=list)
-    supervisor: str = Field("", description="Whose alarms call a person")
-    scored_by: str = Field("", description="Whose scores tell classes of loss apart")
+    supervisor: str = Field(default="", description="Whose alarms call a person")
+    scored_by: str = Field(default="", description="Whose scores tell classes of loss apart")
     notes: list[str] = Field(default_factory=list)
 
 
@@ -555,7 +560,7 @@ class Risk(Section):
         )
         return [unknown]
 
-    def view(self, record: RiskRecord, run: Record) -> list[Block]:
+    def view(self, record: RiskRecord, run: RunRecord) -> list[Block]:
         """The tree, classes of loss, and what a point of each parameter is worth."""
         blocks: list[Block] = [Heading("Risk", id="risk")]
         if record.because:

@@ -13,7 +13,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -53,7 +53,8 @@ from roadworthy.report.blocks import (
     place_name,
 )
 from roadworthy.spec import Assessment, ClaimSpec
-from roadworthy.store.record import Part, Record, as_dict
+from roadworthy.store.record import Part, as_dict
+from roadworthy.store.record import Record as RunRecord
 from roadworthy.subject.needs import Gradient, Passes
 
 RULES = ("conformal", "false_positive_rate", "balanced_accuracy", "cost")
@@ -86,7 +87,7 @@ class VerdictSpec(BaseModel):
         lt=1,
         description="False alarms among clean cases that were answered rightly, and in batches",
     )
-    per_class: bool = Field(False, description="A threshold for each predicted class")
+    per_class: bool = Field(default=False, description="A threshold for each predicted class")
     miss: float | None = Field(
         None, gt=0, allow_inf_nan=False, description="cost: of a failure without an alarm"
     )
@@ -133,6 +134,12 @@ def verdict_rule(spec: Assessment) -> VerdictRule:
     return VerdictRule() if given is None else VerdictRule(**given.model_dump())
 
 
+if TYPE_CHECKING:
+    StoredThreshold = Threshold
+else:
+    StoredThreshold = as_dict(Threshold, words=True)
+
+
 class VerdictCounts(Part):
     """Test cases by condition: right without and with an alarm, wrong without and with one."""
 
@@ -146,24 +153,26 @@ class SupervisorRecord(Part):
     name: str
     module: str = ""
     applicable: bool = True
-    because: str = Field("", description="Why it is not applicable")
+    because: str = Field(default="", description="Why it is not applicable")
     parameters: dict[str, Any] = Field(default_factory=dict)
     members: list[str] = Field(default_factory=list, description="Those whose scores it reads")
     fit_seconds: float = 0.0
     fit_kept: bool = Field(
-        False, description="Whether the fit, with its seconds, is of an earlier run"
+        default=False, description="Whether the fit, with its seconds, is of an earlier run"
     )
     score_seconds: float = 0.0
     score_kept: bool = Field(
-        False, description="Whether scores, all or some, are of an earlier run"
+        default=False, description="Whether scores, all or some, are of an earlier run"
     )
     subject_passes: int = Field(
-        0, description="About how many forward passes a case the subject makes for it on top"
+        default=0,
+        description="About how many forward passes a case the subject makes for it on top",
     )
-    kept_bytes: int = Field(0, description="What it has to keep in memory to score")
+    kept_bytes: int = Field(default=0, description="What it has to keep in memory to score")
     notes: list[str] = Field(default_factory=list)
-    threshold: as_dict(Threshold, words=True) | None = Field(  # type: ignore[valid-type]
-        None, description="A score above the value is an alarm; null where there are no verdicts"
+    threshold: StoredThreshold | None = Field(
+        default=None,
+        description="A score above the value is an alarm; null if there are no verdicts",
     )
     verdicts: VerdictCounts | None = None
     batches: list[BatchVerdicts] = Field(
@@ -249,27 +258,30 @@ class SupervisionSection(Section):
     )
 
     def check_file(self, spec: Assessment) -> None:
-        """Verdicts are those of supervisors; failures must be possible where they are claimed."""
+        """Verdicts are those of supervisors."""
         if spec.part("verdicts", VerdictSpec) is not None and not spec.supervisors:
             raise spec.error(
                 ("verdicts",), "verdicts are those of supervisors, and the file names none"
             )
+
+    def check(self, plan: Plan) -> None:
+        """Refuse, before any work, verdicts that could not be given, and claims that could not be judged."""
+        spec, given = plan.spec, plan.spec.part("verdicts", VerdictSpec)
+        if given is not None:
+            self._check_verdicts(plan, given)
         for i, claim in enumerate(spec.claims):
             about_failures = claim.quantity in (*supervision.FAILURE, "miss_rate")
             if about_failures and claim.supervisor and spec.never_wrong:
                 raise spec.error(
                     ("claims", i), f"{claim.quantity} is about failures. {spec.never_wrong}"
                 )
-            if claim.quantity in verdicts.RATES and not spec.data.calibration:
+            if claim.quantity in verdicts.RATES and "calibration" not in plan.data:
                 raise spec.error(
                     ("claims", i), f"{claim.quantity} needs thresholds. {NO_THRESHOLDS}"
                 )
 
-    def check(self, plan: Plan) -> None:
-        """Refuse, before any work, verdicts that could not be given."""
-        spec, given = plan.spec, plan.spec.part("verdicts", VerdictSpec)
-        if given is None:
-            return
+    def _check_verdicts(self, plan: Plan, given: VerdictSpec) -> None:
+        spec = plan.spec
         if "calibration" not in plan.data:
             raise spec.error(("verdicts",), NO_THRESHOLDS)
         if given.per_class and plan.subject.output_kind is not CLASS_SCORES:
@@ -329,7 +341,7 @@ class SupervisionSection(Section):
         """Every supervisor's."""
         return result.chosen if isinstance(result, Supervised) else {}
 
-    def view(self, record: SupervisionRecord, run: Record) -> list[Block]:
+    def view(self, record: SupervisionRecord, run: RunRecord) -> list[Block]:
         """The recommended set, what each misses and costs, and how verdicts come about."""
         heading = Heading("Supervisors", id="supervisors")
         if not record.supervisors:
@@ -519,7 +531,7 @@ Where = tuple[str, float | None]
 class _View:
     """The record with its findings, in the order of the report."""
 
-    run: Record
+    run: RunRecord
     record: SupervisionRecord
     judged: Sequence[SupervisorRecord]
     """Applicable ones, the best AUC for failures on the clean data first."""
@@ -527,7 +539,7 @@ class _View:
     """The clean data, and each circumstance at each level, or at its highest if these are too many."""
 
     @classmethod
-    def of(cls, record: SupervisionRecord, run: Record) -> _View:
+    def of(cls, record: SupervisionRecord, run: RunRecord) -> _View:
         def rank(s: SupervisorRecord) -> tuple[bool, float]:
             found = run.find("auc_failure", supervisor=s.name)
             known = found is not None and math.isfinite(found.value)

@@ -49,8 +49,8 @@ def report(
 
 def _of_bundle(path: Path, format: str) -> str:
     from roadworthy.monitor.bundle import Bundle
-    from roadworthy.report.open_psa import NAME, bundle_open_psa
     from roadworthy.report import ReportError
+    from roadworthy.report.open_psa import NAME, bundle_open_psa
 
     if format != NAME:
         raise ReportError(

@@ -11,7 +11,7 @@ import pytest
 from sorter import SMALL, bundle_of, drawn, laid_out, run
 
 from roadworthy.analysis.risk.alarmed_cells import rows_by_alarm
-from roadworthy.execution.assess import Run
+from roadworthy.assessment.assess import Run
 from roadworthy.monitor import Events, Monitor
 
 COSTS = {"right": 1.0, "wrong": 50.0, "necessary": 8.0, "unnecessary": 10.0}
@@ -47,9 +47,11 @@ def test_a_stream_of_the_test_cases_costs_what_their_alarms_and_answers_cost(
     done = run(user, SMALL, *FAIL_SAFE, ("risk: {", f"risk: {{supervisor: {supervisor}, "))
     bundle, cases = bundle_of(done), cases_of(done)
     alarms = bundle.calibration.deployed
-    threshold = json.loads((done.folder / "verdicts.json").read_text())["supervisors"][supervisor][
-        "threshold"
-    ]["value"]
+    (threshold,) = (
+        s.threshold.value
+        for s in done.record.sections["supervision"].supervisors
+        if s.name == supervisor
+    )
     assert alarms is not None and (alarms.name, alarms.threshold) == (supervisor, threshold)
     noisy = (cases["circumstance"] == "noise") & (cases["role"] == "test")
     raised, wrong = (

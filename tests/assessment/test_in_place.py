@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from roadworthy.execution.assess import assess
+from roadworthy.assessment.assess import assess
 
 pytestmark = pytest.mark.usefixtures("no_monitor")
 
@@ -110,4 +110,6 @@ def test_a_chunk_in_which_nobody_answers_leaves_the_supervisors_at_work(user, ro
     broken["images"][20:40] = np.inf if role == "test" else np.nan
     np.savez(user / f"{role}.npz", **broken)
     run = assessed(user, "torch: model.py:pure", "{knn: {k: 3}}")
-    assert [s["applicable"] for s in run.record["supervisors"]] == [True, True]
+    assert [
+        s["applicable"] for s in run.record.plain()["sections"]["supervision"]["supervisors"]
+    ] == [True, True]

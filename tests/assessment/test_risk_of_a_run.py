@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from roadworthy.analysis.risk.tree import Tree, expectation
-from roadworthy.execution import assess as assessing
-from roadworthy.execution.assess import Run, assess
+from roadworthy.assessment import assess as assessing
+from roadworthy.assessment.assess import Run, assess
+from roadworthy.assessment.observing import Observations
 from roadworthy.spec import Assessment, SpecError
 from roadworthy.store import RunFolder
 
@@ -76,7 +78,11 @@ def mean_costs(done: Run, supervisor: str = "") -> dict[str, float]:
     }
     cost = np.where(table["failure"], COSTS["wrong"], COSTS["right"])
     if supervisor:
-        record = next(s for s in done.record["supervisors"] if s["name"] == supervisor)
+        record = next(
+            s
+            for s in done.record.plain()["sections"]["supervision"]["supervisors"]
+            if s["name"] == supervisor
+        )
         alarm = ~(np.asarray(cases[f"score.{supervisor}"]) <= float(record["threshold"]["value"]))
         cost = np.where(
             alarm, np.where(table["failure"], COSTS["necessary"], COSTS["unnecessary"]), cost
@@ -111,7 +117,7 @@ def test_the_risk_without_a_supervisor_is_the_mean_cost_by_circumstance(user: Pa
         done.verdict == "met"
         and done.claims[0].to_dict()["text"] == "risk at most 5000 EUR per case"
     )
-    record = json.loads((done.folder / "run.json").read_text())["risk"]
+    record = json.loads((done.folder / "run.json").read_text())["sections"]["risk"]
     assert record["value"] == pytest.approx(found.value) and record["tolerable"] == 300
     assert expectation(Tree.from_dict(record["tree"]), record["parameters"]) == pytest.approx(
         found.value
@@ -129,18 +135,16 @@ def test_the_risk_with_a_supervisor_counts_its_alarms(user: Path) -> None:
     asked = f"risk: {{unit: EUR per case, costs: {WRITTEN}, supervisor: deep_gini}}"
     done = run(user, asked, "{id: R, risk: {max: 1}}", "{id: S, risk: {max: 999}}")
     assert done.finding("risk").value == pytest.approx(expected(mean_costs(done, "deep_gini")))
-    assert done.record["risk"]["supervisor"] == "deep_gini"
+    assert done.record.plain()["sections"]["risk"]["supervisor"] == "deep_gini"
     assert [c.status for c in done.claims] == ["breached", "met"]
     first = run(user, asked.replace(", supervisor: deep_gini", ""))
-    assert first.record["risk"]["supervisor"] == "max_softmax"
-    assert any(
-        "the risk counts the alarms of max_softmax" in note for note in first.record["notes"]
-    )
+    assert first.record.plain()["sections"]["risk"]["supervisor"] == "max_softmax"
+    assert any("alarms are those of max_softmax" in note for note in first.record.notes)
 
 
 def test_losses_stand_in_the_classes_that_the_file_asks_for(user: Path) -> None:
     asked = f"risk: {{unit: EUR per case, costs: {WRITTEN}, supervisor: deep_gini, loss_bins: [100, 500]}}"
-    record = run(user, asked).record["risk"]
+    record = run(user, asked).record.plain()["sections"]["risk"]
     assert [(c["low"], c["high"]) for c in record["loss_bins"]] == [
         (None, 100),
         (100, 500),
@@ -162,7 +166,9 @@ def test_losses_stand_in_the_classes_that_the_file_asks_for(user: Path) -> None:
 
 
 def test_losses_are_told_without_edges_and_by_a_score_that_calls_nobody(user: Path) -> None:
-    record = run(user, "risk: {unit: EUR per case, costs: {right: 10, wrong: 1000}}").record["risk"]
+    record = run(
+        user, "risk: {unit: EUR per case, costs: {right: 10, wrong: 1000}}"
+    ).record.plain()["sections"]["risk"]
     assert [(c["low"], c["high"]) for c in record["loss_bins"]] == [(10, 10), (1000, 1000)]
     assert record["supervisor"] == "" and record["scored_by"] == "max_softmax"
     dear, cheap = record["loss_by_score"][-1], record["loss_by_score"][0]
@@ -188,7 +194,7 @@ def test_without_probabilities_there_is_a_reason_instead_of_a_risk(user: Path) -
     done = assess(
         Assessment.parse(text.replace(", probability: 0.1", ""), user / "assessment.yaml")
     )
-    assert done.record["risk"]["because"].startswith(
+    assert done.record.plain()["sections"]["risk"]["because"].startswith(
         "no circumstance has a probability; give them one"
     )
     assert (done.folder / "report.html").is_file() and not (
@@ -205,7 +211,7 @@ def test_a_supervisor_without_verdicts_leaves_the_claim_open(user: Path) -> None
     done = assess(Assessment.parse(text, user / "assessment.yaml"))
     assert (
         done.claims[0].status == "inconclusive"
-        and "deep_gini has no verdicts" in done.claims[0].why
+        and "deep_gini has no threshold" in done.claims[0].why
     )
 
 
@@ -220,23 +226,24 @@ data: {test: {npz: lights.npz}}
 risk: {unit: EUR, costs: {wrong: 1}}
 """
     (user / "subject.py").write_text("def predict(image):\n    return [image.mean() / 255]\n")
-    with pytest.raises(SpecError, match="risk: is about failures, and no case counts as failed"):
+    with pytest.raises(SpecError, match="risk: is about failures"):
         assess(Assessment.parse(text, user / "assessment.yaml"))
 
 
 def test_a_circumstance_that_occurs_and_was_not_observed_is_not_costed_as_clean(
     user: Path, monkeypatch
 ) -> None:
-    compared = assessing._compared
+    observe = assessing.observe_all
 
-    def without_noise(*given: object) -> tuple:
-        clean, others, references = compared(*given)
-        kept = [i for i, o in enumerate(others) if o.circumstance != "noise"]
-        return clean, [others[i] for i in kept], [references[i] for i in kept]
+    def without_noise(*given: object, **more: object) -> Observations:
+        seen = observe(*given, **more)
+        return replace(seen, seen=[s for s in seen.seen if s.condition.circumstance != "noise"])
 
-    monkeypatch.setattr(assessing, "_compared", without_noise)
+    monkeypatch.setattr(assessing, "observe_all", without_noise)
     done = run(user, "risk: {unit: EUR, costs: {wrong: 1}}", "{id: R, risk: {max: 0.9}}")
-    assert "there are no cases of noise to count" in done.record["risk"]["because"]
+    assert (
+        "there are no cases of noise to count" in done.record.plain()["sections"]["risk"]["because"]
+    )
     assert done.claims[0].status == "inconclusive" and not any(
         f.quantity == "risk" for f in done.findings
     )

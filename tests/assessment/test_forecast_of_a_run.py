@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sorter import SMALL, bundle_of, drawn, laid_out, run
 
-from roadworthy.execution.assess import Run
+from roadworthy.assessment.assess import Run
 from roadworthy.store import RunFolder
 
 COSTS = "risk: {unit: EUR per case, costs: {right: 0, wrong: 4}MORE}\nexecution:"
@@ -40,7 +40,10 @@ def mean_cost(done: Run, kind: str, level: int | None = None) -> float:
 
 
 def agree(done: Run, by_hand: float, rate: float) -> None:
-    report, forecast = done.record["risk"], done.record["monitor"]["forecast"]
+    report, forecast = (
+        done.record.plain()["sections"]["risk"],
+        done.record.plain()["sections"]["monitor"]["forecast"],
+    )
     assert report["value"] == pytest.approx(by_hand) == pytest.approx(forecast["risk"])
     assert report["parameters"]["p_shift"] == pytest.approx(rate) == pytest.approx(forecast["rate"])
     assert forecast["high"] == pytest.approx(report["interval"]["high"], rel=0.03)
@@ -55,7 +58,7 @@ def test_filtered_cases_count_as_often_as_in_the_test_data_and_others_only_where
     agree(done, 0.65 * costs["site_a"] + 0.25 * costs["site_b"] + 0.1 * costs["noise"], 0.35)
     assert (
         "risk: site_b (25%) counts as often as in the test data; say otherwise with probability: …"
-        in done.record["notes"]
+        in done.record.notes
     )
 
 
@@ -77,14 +80,13 @@ def test_what_occurs_and_the_monitor_has_no_cases_of_is_not_foreseen_as_clean(us
     named = ("{npz: calibration.npz, columns: [site]}", "{npz: plain.npz}")
     done = costed(user, f"{likely}\n{SITE[:-1]}, probability: 0.2}}", ", tolerable: 2", named)
     assert (
-        done.record["risk"]["value"] > 0
-        and bundle_of(done).forecast is done.record["monitor"]["forecast"] is None
+        done.record.plain()["sections"]["risk"]["value"] > 0
+        and bundle_of(done).forecast
+        is done.record.plain()["sections"]["monitor"]["forecast"]
+        is None
     )
     because = "there are no cases of site_b to count, and the file says that they occur"
-    assert (
-        f"monitor: there is no forecast of what the stream will cost: {because}"
-        in done.record["notes"]
-    )
+    assert f"monitor: there is no forecast of the cost: {because}" in done.record.notes
 
 
 def test_where_nobody_says_how_often_anything_occurs_there_is_no_forecast(user: Path) -> None:
@@ -92,10 +94,13 @@ def test_where_nobody_says_how_often_anything_occurs_there_is_no_forecast(user: 
     because = (
         "no circumstance has a probability; give them one, or risk: {constants: {p_shift: 0.1}}"
     )
-    assert done.record["risk"]["because"] == because and done.record["monitor"]["forecast"] is None
     assert (
-        f"there is no forecast of what the stream will cost: {because}"
-        in done.record["monitor"]["chosen"]
+        done.record.plain()["sections"]["risk"]["because"] == because
+        and done.record.plain()["sections"]["monitor"]["forecast"] is None
+    )
+    assert (
+        f"there is no forecast of the cost: {because}"
+        in done.record.plain()["sections"]["monitor"]["chosen"]
     )
 
 

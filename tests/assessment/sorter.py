@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from roadworthy.execution.assess import Run, assess
+from roadworthy.assessment.assess import Run, assess
 from roadworthy.monitor import Bundle
 from roadworthy.spec import Assessment
 

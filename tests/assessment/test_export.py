@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from roadworthy.assessment.assess import assess
+from roadworthy.assessment.export import export, made, planned
 from roadworthy.data.loaders.audio import read_wav
 from roadworthy.data.png import encode
 from roadworthy.data.samples import DataError
-from roadworthy.execution.assess import assess
-from roadworthy.execution.export import export, made, planned
 from roadworthy.spec import Assessment
 
 pytestmark = pytest.mark.usefixtures("no_monitor")
@@ -162,7 +162,7 @@ def test_frames_are_what_a_stepwise_subject_gets_and_answers_by_case_come_back(t
         read(tmp_path, text.replace("SUBJECT", "predictions: answers.jsonl")),
         runs=tmp_path / "back",
     )
-    assert back.record["cases"]["failed"] == 0
+    assert back.record.cases.failed == 0
     assert json.loads((back.folder / "findings.json").read_text()) == here
 
 

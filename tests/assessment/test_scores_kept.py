@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from roadworthy.assessment.assess import assess
 from roadworthy.data.values import Kind
-from roadworthy.execution.assess import assess
 from roadworthy.registry import register, remove
 from roadworthy.store import ChunkCache
-from roadworthy.store.scores import KeptScores, read_scores, write_scores
+from roadworthy.store.cache import KeptScores, read_scores, write_scores
 from roadworthy.subject.needs import Input, Output
 from roadworthy.subject.trace import ModuleTrace
 from roadworthy.supervisors.keeping import LearnedSupervisor
@@ -131,11 +131,18 @@ def asked() -> dict[str, int]:
 
 
 def record_of(run, label: str) -> dict:
-    return next(s for s in run.record["supervisors"] if s["name"] == label)
+    return next(
+        s
+        for s in run.record.plain()["sections"]["supervision"]["supervisors"]
+        if s["name"] == label
+    )
 
 
-def written(run) -> list[bytes]:
-    return [(run.folder / name).read_bytes() for name in ("findings.json", "verdicts.json")]
+def written(run) -> list[object]:
+    """What must not depend on whether scores were kept."""
+    supervisors = run.record.sections["supervision"].supervisors
+    verdicts = [(s.name, s.threshold, s.verdicts, s.batches) for s in supervisors]
+    return [(run.folder / "findings.json").read_bytes(), verdicts]
 
 
 # Two chunks for each of four conditions: test and calibration, clean and noisy. Reference rows fit, and are not scored.

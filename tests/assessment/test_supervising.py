@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -10,10 +9,10 @@ import numpy as np
 import pytest
 
 from roadworthy.analysis.calibration import Counts, Threshold
+from roadworthy.assessment.assess import assess
+from roadworthy.assessment.section import planned
+from roadworthy.assessment.supervising import stacked
 from roadworthy.data.values import CLASS_SCORES, Kind
-from roadworthy.execution.assess import assess
-from roadworthy.execution.inputs import stacked
-from roadworthy.execution.plan import resolve
 from roadworthy.registry import register, remove
 from roadworthy.spec import Assessment, SpecError
 from roadworthy.store import RunFolder
@@ -95,7 +94,11 @@ def edited(user: Path, *changes: tuple[str, str]) -> Path:
 
 
 def record_of(run, label: str) -> dict:
-    return next(s for s in run.record["supervisors"] if s["name"] == label)
+    return next(
+        s
+        for s in run.record.plain()["sections"]["supervision"]["supervisors"]
+        if s["name"] == label
+    )
 
 
 def finding(
@@ -131,9 +134,7 @@ def test_thresholds_come_from_calibration_cases_and_rates_from_test_cases(user):
     quiet = (cases["circumstance"] == "") & ~cases["failure"]
     alarms = cases["score.knn"][quiet] > threshold.value
     assert finding(run, "false_alarm_rate", "knn").value == alarms.mean()
-    counts = Counts.from_dict(
-        json.loads((run.folder / "verdicts.json").read_text())["supervisors"]["knn"]["verdicts"]
-    )
+    counts = Counts.from_dict({**record_of(run, "knn")["verdicts"], "edges": None})
     assert set(counts.kinds) == {"clean", "noise@1", "noise@3", "site_b"}
     assert counts.risky_rate("clean", correct=True).value == alarms.mean()
     assert run.verdict == "met"
@@ -142,7 +143,7 @@ def test_thresholds_come_from_calibration_cases_and_rates_from_test_cases(user):
 def test_the_recommended_set_is_chosen_on_calibration_and_judged_on_test(user):
     np.savez(user / "calibration.npz", **thirds(400, 1))
     run = assess(user / "assessment.yaml")
-    found = run.record["recommended"]
+    found = run.record.plain()["sections"]["supervision"]["recommended"]
     assert found["chosen_on"] == "calibration" and set(found["covers"]) == {
         "clean",
         "noise",
@@ -157,7 +158,7 @@ def test_the_recommended_set_is_chosen_on_calibration_and_judged_on_test(user):
     assert found["miss_rate"]["noise@1"]["value"] == pytest.approx((~raised[failed]).mean())
     assert found["miss_rate"]["noise@1"]["n"] == failed.sum()
     quiet = (cases["circumstance"] == "") & ~cases["failure"]
-    assert found["false_alarm_rate"]["value"] == pytest.approx(raised[quiet].mean())
+    assert found["false_alarms"]["clean"]["value"] == pytest.approx(raised[quiet].mean())
 
 
 def test_findings_are_the_same_bytes_for_any_number_of_workers_and_again(user):
@@ -165,7 +166,7 @@ def test_findings_are_the_same_bytes_for_any_number_of_workers_and_again(user):
     for place, workers in (("one", 1), ("two", 2), ("two", 1)):
         run = assess(user / "assessment.yaml", runs=user / place, workers=workers)
         found.append(
-            [(run.folder / name).read_bytes() for name in ("findings.json", "verdicts.json")]
+            [(run.folder / "findings.json").read_bytes(), record_of(run, "knn")["batches"]]
         )
     assert found[0] == found[1] == found[2]
     assert record_of(run, "knn")["fit_kept"] and not record_of(run, "max_softmax")["fit_kept"]
@@ -180,21 +181,20 @@ def test_without_calibration_data_there_are_scores_and_the_way_to_verdicts(user)
         ("miss_rate: {max: 1}", "aupr_failure: {min: 0}"),
     )
     run = assess(file)
-    assert (
-        record_of(run, "knn")["threshold"] is None and not (run.folder / "verdicts.json").exists()
-    )
-    assert any(
-        "add calibration under data" in n and "no verdicts" in n for n in run.record["notes"]
-    )
+    assert record_of(run, "knn")["threshold"] is None
+    assert any("No alarm thresholds" in n and "data.calibration" in n for n in run.record.notes)
     assert any(
         "compares with the reference cases, which also fitted its members" in n
-        for n in run.record["notes"]
+        for n in run.record.notes
     )
-    assert run.record["recommended"]["chosen_on"] == "test (optimistic)"
+    assert (
+        run.record.plain()["sections"]["supervision"]["recommended"]["chosen_on"]
+        == "test (optimistic)"
+    )
     assert finding(run, "auc_failure", "fused").value > 0.5
     edited(user, ("aupr_failure: {min: 0}", "miss_rate: {max: 1}"))
     with pytest.raises(
-        SpecError, match=r"claims\[0\]: miss_rate is about verdicts.*add calibration under data"
+        SpecError, match=r"claims\[0\]: miss_rate needs thresholds"
     ):
         assess(file)
 
@@ -207,7 +207,7 @@ def test_fused_is_fitted_on_one_half_and_its_threshold_chosen_on_the_other(user)
         > 1.6 * record_of(run, "fused")["threshold"]["chosen_on"]
     )
     assert any(
-        "fused was fitted on 50 of the 100 calibration samples" in n for n in run.record["notes"]
+        "fused was fitted on 50 of the 100 calibration samples" in n for n in run.record.notes
     )
     assert record_of(run, "fused")["members"] == ["max_softmax", "knn"]
     logistic = finding(run, "auc_shift", "fused(how=logistic)", "noise", 3).value
@@ -225,10 +225,10 @@ def test_what_each_takes_stands_in_the_record_and_not_in_the_findings(user):
 
 def test_a_saved_supervisor_serves_its_own_subject_alone(user):
     run = assess(user / "assessment.yaml")
-    print_of = run.record["subject"]["modules"][0]["fingerprint"]
+    print_of = run.record.subject.modules[0].fingerprint
     kept = run.folder / "supervisors" / "knn"
     again = load_supervisor(kept, print_of)
-    plan = resolve(Assessment.read(user / "assessment.yaml"))
+    plan = planned(Assessment.read(user / "assessment.yaml"))
     from roadworthy.store import ChunkCache
 
     trace = ChunkCache(user / "runs" / ".cache").read(plan.chunks[0].key)
@@ -266,10 +266,6 @@ def test_infinite_activations_leave_one_supervisor_out_and_the_others_go_on(user
     assert fused["notes"][0].startswith(
         "it goes without knn, which is not applicable, because knn cannot be fitted"
     )
-    assert any(
-        n.startswith("supervisor knn is not applicable, because knn cannot be fitted")
-        for n in run.record["notes"]
-    )
     assert (
         record_of(run, "max_softmax")["threshold"]
         and finding(run, "auc_failure", "max_softmax").interval
@@ -287,9 +283,7 @@ def test_infinite_activations_in_use_alone_are_alarms(user):
     )
     scores = RunFolder.open(run.folder).cases()["score.knn"]
     assert np.isnan(scores).sum() > 0 and record_of(run, "knn")["applicable"]
-    counts = Counts.from_dict(
-        json.loads((run.folder / "verdicts.json").read_text())["supervisors"]["knn"]["verdicts"]
-    )
+    counts = Counts.from_dict({**record_of(run, "knn")["verdicts"], "edges": None})
     assert counts.table[:, :, 1].sum() >= np.isnan(scores).sum()
 
 
@@ -305,7 +299,7 @@ def test_a_class_never_predicted_in_the_reference_rows_is_scored_or_says_so(user
 
 def test_a_layer_that_does_not_exist_is_answered_with_those_that_do(user):
     with pytest.raises(SpecError) as caught:
-        resolve(Assessment.read(edited(user, ("- {knn: {k: 3}}", "- {knn: {layer: erly}}"))))
+        planned(Assessment.read(edited(user, ("- {knn: {k: 3}}", "- {knn: {layer: erly}}"))))
     assert ":13: supervisors[1]: knn: the model has no layer 'erly' (did you mean 'early'?)" in str(
         caught.value
     )
@@ -353,7 +347,7 @@ def test_what_is_wrong_with_a_file_is_said_before_any_work(user, change, said):
 
 def test_false_alarms_under_a_circumstance_are_claimed_where_they_are_found(user):
     run = assess(edited(user, ("miss_rate: {max: 1}", "false_alarm_rate: {max: 1}")))
-    claimed = run.record["claims"][0]
+    claimed = run.record.plain()["claims"][0]
     found = finding(run, "false_alarm_rate", "knn", "noise", 3).value
     assert claimed["status"] == "met" and claimed["value"] == found > 0
 
@@ -366,7 +360,7 @@ def test_verdicts_without_calibration_data_are_refused(user):
     )
     with pytest.raises(
         SpecError,
-        match="verdicts: thresholds are chosen on calibration data, and the file names none",
+        match="verdicts: No alarm thresholds",
     ):
         assess(file)
 
@@ -377,7 +371,7 @@ def test_a_small_calibration_set_that_nobody_asked_a_rule_of_leaves_a_note(user)
     assert record_of(run, "knn")["threshold"]["value"] == "inf"
     assert any(
         "knn never raises an alarm" in n and "needs 19 clean, right calibration cases" in n
-        for n in run.record["notes"]
+        for n in run.record.notes
     )
     assert finding(run, "miss_rate", "knn", "noise", 3).value == 1.0
 
@@ -472,7 +466,7 @@ def test_inputs_of_an_inner_module_are_not_kept_and_the_reason_says_so(tmp_path,
         "subject: {task: classification, system: parts.py:build}\n"
         "data: {test: {npz: test.npz}, reference: {npz: reference.npz}}\nsupervisors: [seen_input]\n"
     )
-    plan = resolve(Assessment.read(tmp_path / "a.yaml"))
+    plan = planned(Assessment.read(tmp_path / "a.yaml"))
     assert (
         plan.supervisions[0].because
         == "it reads the module's input, and what say gets from see.means is not kept"
@@ -492,6 +486,4 @@ def test_a_moved_run_folder_keeps_its_supervisors(user, tmp_path):
     run = assess(user / "assessment.yaml")
     moved = tmp_path / "elsewhere"
     shutil.move(run.folder, moved)
-    assert load_supervisor(
-        moved / "supervisors" / "knn", run.record["subject"]["modules"][0]["fingerprint"]
-    )
+    assert load_supervisor(moved / "supervisors" / "knn", run.record.subject.modules[0].fingerprint)

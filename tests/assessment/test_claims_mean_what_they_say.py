@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from roadworthy.execution.assess import Run, assess
+from roadworthy.assessment.assess import Run, assess
 from roadworthy.spec import Assessment, SpecError
 
 pytestmark = pytest.mark.usefixtures("no_monitor")
@@ -135,7 +135,10 @@ def test_an_earlier_run_is_compared_under_the_circumstance_that_is_named(user: P
 
 def test_a_claim_on_all_levels_records_each_of_them(user: Path) -> None:
     judged = run(user, "{id: L, accuracy: {min: 0.2}, circumstance: dark}")
-    assert [m["about"] for m in judged.record["claims"][0]["members"]] == ["dark@1", "dark@3"]
+    assert [m["about"] for m in judged.record.plain()["claims"][0]["members"]] == [
+        "dark@1",
+        "dark@3",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -227,7 +230,7 @@ def test_the_same_supervisor_twice_is_refused_or_kept_apart(user: Path) -> None:
         )
     both = text.replace("[max_softmax]", "[max_softmax, {max_softmax: {module: model}}]")
     record = assess(Assessment.parse(both, user / "assessment.yaml")).record
-    assert [s["name"] for s in record["supervisors"]] == [
+    assert [s.name for s in record.sections["supervision"].supervisors] == [
         "max_softmax",
         "max_softmax(module=model)",
     ]
@@ -245,7 +248,7 @@ def test_a_subject_that_exits_fails_that_case_alone(user: Path) -> None:
     np.savez(user / "test.npz", **content)
     judged = run(user)
     assert judged.finding("accuracy").failed == 1
-    assert "SystemExit" in json.dumps(judged.record["notes"])
+    assert "SystemExit" in json.dumps(judged.record.notes)
 
 
 def test_an_earlier_run_with_another_circumstance_of_that_name_is_refused(user: Path) -> None:

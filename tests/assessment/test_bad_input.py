@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from roadworthy.assessment.assess import assess
 from roadworthy.data.png import encode
-from roadworthy.execution.assess import assess
 from roadworthy.execution.work import Unfinished
 from roadworthy.spec import SpecError
 from roadworthy.store import RunFolder
@@ -78,7 +78,7 @@ def failed_cases(run) -> dict[str, str]:
 def test_the_sound_assessment_is_sound(user):
     run = assess(user / "assessment.yaml")
     assert run.finding("accuracy").value == 1.0
-    assert run.record["cases"]["failed"] == 0
+    assert run.record.cases.failed == 0
 
 
 def test_a_truncated_image_fails_its_case_alone_and_is_counted_as_wrong(user):
@@ -88,12 +88,12 @@ def test_a_truncated_image_fails_its_case_alone_and_is_counted_as_wrong(user):
     run = assess(file)
     assert run.finding("accuracy").value == 19 / 20
     assert run.finding("accuracy").failed == 1
-    assert run.record["cases"]["failed"] == 2  # clean and under noise
+    assert run.record.cases.failed == 2  # clean and under noise
     ((sample, reason),) = failed_cases(run).items()
     assert sample.endswith("15.png")
     assert "15.png" in reason and "truncated or damaged: copy it again" in reason
     assert any(
-        "2 cases gave no answer and are counted as wrong" in note for note in run.record["notes"]
+        "2 cases gave no answer and are counted as wrong" in note for note in run.record.notes
     )
 
 
@@ -161,7 +161,7 @@ def test_a_subject_that_answers_nothing_is_stopped_after_the_first_chunk(user):
         ):
             assess(user / "assessment.yaml")
     (user / "weights").write_bytes(b"")
-    assert assess(user / "assessment.yaml").record["cases"]["failed"] == 0
+    assert assess(user / "assessment.yaml").record.cases.failed == 0
 
 
 def test_a_label_outside_the_classes_names_row_count_and_remedy(user):
@@ -236,7 +236,7 @@ def test_a_slice_that_is_too_small_is_shown_but_not_judged(user):
     assert (
         small.reason == "the slice has 10 cases, fewer than the 30 that are judged (smallest_slice)"
     )
-    assert "slice site=B has 10 cases, too few to be judged (30)" in run.record["notes"]
+    assert "slice site=B has 10 cases, too few to be judged (30)" in run.record.notes
     assert run.verdict == "inconclusive"
     assert [m.status for m in run.claims[0].members] == ["met", "inconclusive"]
 
@@ -252,17 +252,17 @@ def test_a_corrupted_chunk_is_computed_again(user):
     values = sorted((user / "runs" / ".cache").glob("*/*/*.npy"))[0]
     values.write_bytes(values.read_bytes()[:-4])
     again = assess(user / "assessment.yaml")
-    assert again.record["cases"]["computed"] == 5
+    assert again.record.cases.computed == 5
     assert (again.folder / "findings.json").read_bytes() == before
     whole = assess(user / "assessment.yaml")
-    assert whole.record["cases"]["computed"] == 0
+    assert whole.record.cases.computed == 0
 
 
 def test_a_manifest_that_is_no_json_is_computed_again(user):
     assess(user / "assessment.yaml")
     manifest = sorted((user / "runs" / ".cache").glob("*/*/chunk.json"))[0]
     manifest.write_text('{"format": 1, "mod')
-    assert assess(user / "assessment.yaml").record["cases"]["computed"] == 5
+    assert assess(user / "assessment.yaml").record.cases.computed == 5
 
 
 def test_the_keyboard_stops_the_run_and_what_is_done_stays(user):
@@ -277,7 +277,7 @@ def test_the_keyboard_stops_the_run_and_what_is_done_stays(user):
     assert chunks_kept(user / "runs") == 2
     (user / "go").write_text("")
     run = assess(user / "assessment.yaml")
-    assert run.record["cases"]["from_cache"] == 10
+    assert run.record.cases.from_cache == 10
     assert run.finding("accuracy").value == 1.0
 
 
@@ -315,7 +315,7 @@ def test_a_full_disk_is_unfinished_work_and_what_is_done_stays(user, monkeypatch
     assert f"the disk is full at {user / 'runs' / '.cache'}; free some space" in message
     assert "3 of 8 chunks are done and kept" in message
     assert not list((user / "runs").glob("**/*.partial"))
-    assert assess(user / "assessment.yaml").record["cases"]["from_cache"] == 15
+    assert assess(user / "assessment.yaml").record.cases.from_cache == 15
 
 
 @pytest.fixture
@@ -349,5 +349,5 @@ def test_a_disk_that_is_really_full_is_unfinished_work_and_it_goes_on_elsewhere(
     roomy = user / "roomy"
     shutil.copytree(tiny_disk, roomy)
     run = assess(user / "assessment.yaml", runs=roomy)
-    assert run.record["cases"]["from_cache"] >= min(kept, 8) * 5 - 5
+    assert run.record.cases.from_cache >= min(kept, 8) * 5 - 5
     assert run.finding("accuracy").value == 1.0

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roadworthy.execution.in_use import weighed
+from roadworthy.assessment.sections.risk import weighed
 
 ALL = ("fog", "snow", "site_a", "site_b")
 SHARES = st.floats(0.0, 1.0)

@@ -14,14 +14,20 @@ import pytest
 from roadworthy.analysis.informedness import Alarms, Informedness, informedness
 from roadworthy.analysis.observed import Observed
 from roadworthy.analysis.verdicts import VerdictRule
+from roadworthy.assessment.assess import assess
+from roadworthy.assessment.recommending import (
+    Rate,
+    Recommendation,
+    _by_ranking,
+    _Compared,
+    _exceeded,
+    _more_together,
+)
 from roadworthy.data.values import CLASS_SCORES, Kind
-from roadworthy.execution.assess import assess
-from roadworthy.execution.recommending import _by_ranking, _Compared, _exceeded, _more_together
 from roadworthy.measures.scored import Scored
 from roadworthy.registry import register, remove
-from roadworthy.report.run_view import RunView
-from roadworthy.report.supervisor_wording import not_recommended
 from roadworthy.spec import SpecError
+from roadworthy.statistics import Interval
 from roadworthy.store import RunFolder
 from roadworthy.subject.needs import Output
 from roadworthy.subject.trace import ModuleTrace
@@ -165,7 +171,7 @@ def answers(images: np.ndarray) -> np.ndarray:
 
 
 def notes(run) -> str:
-    return "\n".join(run.record["notes"])
+    return "\n".join(run.record.notes)
 
 
 # On which evidence
@@ -181,9 +187,9 @@ def test_supervisors_are_compared_at_one_rate_whatever_rule_gives_verdicts(user,
             ("execution:", rule),
         )
     )
-    found = run.record["recommended"]
+    found = run.record.plain()["sections"]["supervision"]["recommended"]
     assert found["supervisors"] == ["max_softmax"]
-    assert "All were compared at 5% false alarms on clean data." in found["why"]
+    assert "at 5% false alarms on clean data" in found["why"]
     import pyarrow.parquet as pq
 
     kept = {
@@ -195,12 +201,12 @@ def test_supervisors_are_compared_at_one_rate_whatever_rule_gives_verdicts(user,
     limit = nominal[len(nominal) - 1 - int(0.05 * len(nominal))]
     caught, false = (scores[clean & failed] > limit).mean(), (nominal > limit).mean()
     assert found["covers"]["clean"]["catch_rate"] == pytest.approx(caught)
-    assert found["covers"]["clean"]["informedness"] == pytest.approx(caught - false)
+    assert found["covers"]["clean"]["rate"] == pytest.approx(caught - false)
     cases = RunFolder.open(run.folder).cases()
     quiet = (cases["circumstance"] == "") & ~cases["failure"]
     real = record_of(run, "max_softmax")["threshold"]["value"]
     assert (
-        found["false_alarm_rate"]["value"]
+        found["false_alarms"]["clean"]["value"]
         == (cases["score.max_softmax"][quiet] > real).mean()
         > 0.05
     )
@@ -209,17 +215,15 @@ def test_supervisors_are_compared_at_one_rate_whatever_rule_gives_verdicts(user,
 def test_thresholds_that_never_raise_an_alarm_recommend_nobody(user):
     np.savez(user / "calibration.npz", **thirds(15, 1))
     run = assess(user / "assessment.yaml")
-    found = run.record["recommended"]
+    found = run.record.plain()["sections"]["supervision"]["recommended"]
     n = record_of(run, "knn")["threshold"]["chosen_on"]
     few = f"conformal at 0.05 needs 19 clean, right calibration cases, and there are {n}"
     assert (
         found["supervisors"] == []
-        and f"no supervisor ever raises an alarm, for the threshold is infinite: {few}"
+        and f"no supervisor ever raises an alarm: the threshold is infinite: {few}"
         in (found["why"])
     )
     assert f"supervisor knn never raises an alarm: {few}" in notes(run)
-    said = not_recommended(RunView.open(run.folder))
-    assert said.startswith("No set of supervisors is recommended. On the clean data and under ")
     assert "No set of supervisors is recommended" in (run.folder / "report.html").read_text()
 
 
@@ -235,7 +239,7 @@ def test_few_false_alarms_of_whom_cannot_raise_one_meet_no_claim(user):
     assert quiet.status == "inconclusive" and missing.status == "breached"
     assert (
         f"the threshold is infinite: conformal at 0.05 needs 19 clean, right calibration cases, and there are {n}"
-        in (json.dumps(run.record["claims"]))
+        in (json.dumps(run.record.plain()["claims"]))
     )
 
 
@@ -255,7 +259,7 @@ def test_without_failures_nothing_is_recommended_and_the_reason_says_so(user):
             ("circumstance: noise, level: 3", "circumstance: site_b"),
         )
     )
-    found = run.record["recommended"]
+    found = run.record.plain()["sections"]["supervision"]["recommended"]
     assert (
         found["supervisors"] == []
         and "none of the 400 calibration cases fails there" in found["not_covered"]["clean"]
@@ -270,23 +274,23 @@ def test_equal_scores_recommend_nobody(user):
     run = assess(
         edited(user, ("  - {knn: {k: 3}}\n", "  - pcs\n"), ("supervisor: knn", "supervisor: pcs"))
     )
-    assert run.record["recommended"]["supervisors"] == []
+    assert run.record.plain()["sections"]["supervision"]["recommended"]["supervisors"] == []
 
 
 def test_who_does_worse_than_chance_is_never_recommended(user, odd):
     only = ("  - max_softmax\n  - {knn: {k: 3}}\n  - fused\n", "  - backwards\n")
     file = edited(user, only, ("supervisor: knn", "supervisor: backwards"))
-    found = assess(file).record["recommended"]
+    found = assess(file).record.plain()["sections"]["supervision"]["recommended"]
     assert (
         found["supervisors"] == []
-        and "catches clearly more of the failures than" in found["not_covered"]["clean"]
+        and "clearly above its false-alarm rate" in found["not_covered"]["clean"]
     )
     file = edited(
         user,
         ("  calibration: {npz: calibration.npz, columns: [site]}\n", ""),
         ("miss_rate: {max: 1}", "aupr_failure: {min: 0}"),
     )
-    ranked = assess(file).record["recommended"]
+    ranked = assess(file).record.plain()["sections"]["supervision"]["recommended"]
     assert (
         ranked["supervisors"] == []
         and "no supervisor ranks failures clearly above" in ranked["why"]
@@ -297,7 +301,9 @@ def test_circumstances_that_no_calibration_case_speaks_of_are_named(user):
     np.savez(user / "other.npz", **thirds(80, 9))
     more = "  other: {data: {npz: other.npz}}\n  nowhere: {where: {site: B}}\n"
     rewrite(user, "calibration", site=np.full(400, "A"))
-    found = assess(edited(user, ("  site_b: {where: {site: B}}\n", more))).record["recommended"]
+    found = assess(edited(user, ("  site_b: {where: {site: B}}\n", more))).record.plain()[
+        "sections"
+    ]["supervision"]["recommended"]
     assert found["not_covered"] == {
         "nowhere": "no calibration case meets its filter; add some that do",
         "other": "it has data of its own, and no calibration case is made under it",
@@ -313,7 +319,9 @@ def test_circumstances_that_no_calibration_case_speaks_of_are_named(user):
 
 
 def test_every_circumstance_is_said_where_it_is_true(user):
-    found = assess(user / "assessment.yaml").record["recommended"]
+    found = assess(user / "assessment.yaml").record.plain()["sections"]["supervision"][
+        "recommended"
+    ]
     assert (
         found["not_covered"] == {}
         and "on the clean data and under every circumstance" in found["why"]
@@ -329,8 +337,8 @@ def test_how_long_scoring_took_chooses_nothing(user, odd, monkeypatch):
     file = edited(user, two, ("supervisor: knn", "supervisor: unsure"))
     for slow in (Unsure, Doubtful):
         monkeypatch.setattr(slow, "rest", 0.02)
-        found = assess(file, runs=user / slow.__name__).record
-        assert found["recommended"]["supervisors"] == ["unsure"]
+        found = assess(file, runs=user / slow.__name__).record.sections["supervision"]
+        assert found.recommended.supervisors == ["unsure"]
         monkeypatch.setattr(slow, "rest", 0.0)
 
 
@@ -358,12 +366,9 @@ def test_who_raises_an_alarm_on_everything_under_a_shift_is_not_recommended_for_
     two = ("  - max_softmax\n  - {knn: {k: 3}}\n  - fused\n", "  - startled\n  - max_softmax\n")
     file = edited(user, two, ("supervisor: knn", "supervisor: startled"))
     run = assess(file)
-    found = run.record["recommended"]
+    found = run.record.plain()["sections"]["supervision"]["recommended"]
     assert found["supervisors"] == ["max_softmax"]
-    assert (
-        set(found["false_alarms"]) == set(found["miss_rate"])
-        and found["false_alarms"]["clean"] == (found["false_alarm_rate"])
-    )
+    assert set(found["false_alarms"]) == set(found["miss_rate"])
     cases = RunFolder.open(run.folder).cases()
     right = (cases["circumstance"] == "noise") & (cases["level"] == 3) & ~cases["failure"]
     raised = ~(
@@ -376,17 +381,12 @@ def test_who_raises_an_alarm_on_everything_under_a_shift_is_not_recommended_for_
 
 
 def test_a_set_whose_false_alarms_exceed_what_was_asked_for_each_says_so():
-    rates = {"value": 0.12, "interval": {"low": 0.1}}
-    said = _exceeded({"supervisors": ["a", "b"], "false_alarm_rate": rates}, VerdictRule())
-    assert said[0].startswith(
-        "the recommended set raises an alarm on 12% of right answers on clean data, although 5% was"
-    )
-    assert not _exceeded(
-        {"supervisors": ["a", "b"], "false_alarm_rate": rates}, VerdictRule(rate=0.2)
-    )
-    assert not _exceeded(
-        {"supervisors": ["a", "b"], "false_alarm_rate": rates}, VerdictRule("cost")
-    )
+    rates = {"clean": Rate(value=0.12, interval=Interval(0.1, 0.14, 0.95, "wilson"))}
+    found = Recommendation(supervisors=["a", "b"], false_alarms=rates)
+    (said,) = _exceeded(found, VerdictRule())
+    assert "12%" in said and "5%" in said
+    assert not _exceeded(found, VerdictRule(rate=0.2))
+    assert not _exceeded(found, VerdictRule("cost"))
 
 
 def test_a_fused_of_one_member_is_not_recommended_and_a_note_says_so(user, odd):
@@ -396,7 +396,9 @@ def test_a_fused_of_one_member_is_not_recommended_and_a_note_says_so(user, odd):
     )
     run = assess(edited(user, two, ("supervisor: knn", "supervisor: fused")))
     assert record_of(run, "fused")["members"] == ["max_softmax"]
-    assert run.record["recommended"]["supervisors"] == ["max_softmax"]
+    assert run.record.plain()["sections"]["supervision"]["recommended"]["supervisors"] == [
+        "max_softmax"
+    ]
     assert "supervisor fused has only one member, max_softmax" in notes(run)
 
 
@@ -415,16 +417,18 @@ def test_what_fusing_adds_is_said_in_percent():
 def test_fusing_all_is_as_large_as_all_of_them(user):
     run = assess(edited(user, ("  - {knn: {k: 3}}\n", "  - {knn: {k: 3}}\n  - energy\n")))
     assert record_of(run, "fused")["members"] == ["max_softmax", "knn", "energy"]
-    assert "fused" not in run.record["recommended"]["supervisors"]
+    assert (
+        "fused" not in run.record.plain()["sections"]["supervision"]["recommended"]["supervisors"]
+    )
 
 
 def test_the_cost_class_follows_from_what_is_read(user):
-    from roadworthy.execution.plan import resolve
-    from roadworthy.execution.recommending import _costs
+    from roadworthy.assessment.recommending import _costs
+    from roadworthy.assessment.section import planned
     from roadworthy.spec import Assessment
 
     more = "  - fused\n  - typicality\n  - {mc_dropout_vr: {rate: 0.1}}\n  - dlpra_grad_norm\n"
-    costs = _costs(resolve(Assessment.read(edited(user, ("  - fused\n", more)))))
+    costs = _costs(planned(Assessment.read(edited(user, ("  - fused\n", more)))))
     assert (
         costs["max_softmax"]
         < costs["knn"]
@@ -472,9 +476,8 @@ def test_a_set_chosen_by_ranking_calls_its_number_an_auc(user):
         ("miss_rate: {max: 1}", "aupr_failure: {min: 0}"),
     )
     run = assess(file)
-    covers = run.record["recommended"]["covers"]
-    assert covers["noise"]["auc_failure"] > 0.5 and "informedness" not in covers["noise"]
-    assert all(c.rate is not None for c in RunView.open(run.folder).recommended.covers)
+    found = run.record.sections["supervision"].recommended
+    assert found.quantity == "auc_failure" and found.covers["noise"].rate > 0.5
 
 
 # Missing scores, members, groups, classes
@@ -491,12 +494,14 @@ def test_missing_scores_on_calibration_rows_are_alarms_that_are_counted_and_note
     assert threshold["value"] == "inf" and missing > 0.05 * n
     assert threshold["expected_rate"] == pytest.approx((missing + 1) / (n + 1))
     assert (
-        f"flaky: {missing} of {n} calibration cases have no score and raise an alarm; the rate cannot be kept"
+        f"flaky: {missing} of {n} calibration cases without a score count as alarms; the rate cannot be kept"
         in notes(run)
     )
     assert "flaky never raises an alarm" not in notes(run)
     assert finding(run, "false_alarm_rate", "flaky").value > 0.05
-    assert "flaky" not in run.record["recommended"]["supervisors"]
+    assert (
+        "flaky" not in run.record.plain()["sections"]["supervision"]["recommended"]["supervisors"]
+    )
 
 
 def test_nobody_answers_under_a_condition(user):
@@ -567,10 +572,10 @@ def test_a_class_without_calibration_rows_takes_the_common_threshold_and_says_so
     threshold = record_of(run, "knn")["threshold"]
     assert "2" not in threshold["per_class"]
     assert (
-        "no clean calibration case was rightly answered with class lower; there max_softmax, knn"
+        "no clean calibration case was rightly answered with class lower; there max_softmax"
         in notes(run)
     )
-    assert json.loads((run.folder / "run.json").read_text())["recommended"] is not None
+    assert run.record.sections["supervision"].recommended is not None
 
 
 def test_classes_that_no_reference_row_has_are_noted_by_who_compares_with_them(user):
@@ -588,7 +593,10 @@ def test_classes_that_no_reference_row_has_are_noted_by_who_compares_with_them(u
 def test_passes_and_gradients_stand_beside_the_time_of_scoring(user):
     more = "  - fused\n  - {mc_dropout_vr: {rate: 0.1, n: 12}}\n  - dlpra_grad_norm\n"
     run = assess(edited(user, ("  - fused\n", more)))
-    passes = {s["name"]: s["subject_passes"] for s in run.record["supervisors"]}
+    passes = {
+        s["name"]: s["subject_passes"]
+        for s in run.record.plain()["sections"]["supervision"]["supervisors"]
+    }
     assert passes == {
         "max_softmax": 0,
         "knn": 0,
