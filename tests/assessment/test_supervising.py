@@ -193,9 +193,7 @@ def test_without_calibration_data_there_are_scores_and_the_way_to_verdicts(user)
     )
     assert finding(run, "auc_failure", "fused").value > 0.5
     edited(user, ("aupr_failure: {min: 0}", "miss_rate: {max: 1}"))
-    with pytest.raises(
-        SpecError, match=r"claims\[0\]: miss_rate needs thresholds"
-    ):
+    with pytest.raises(SpecError, match=r"claims\[0\]: miss_rate needs thresholds"):
         assess(file)
 
 
