@@ -93,7 +93,7 @@ def test_a_truncated_image_fails_its_case_alone_and_is_counted_as_wrong(user):
     assert sample.endswith("15.png")
     assert "15.png" in reason and "truncated or damaged: copy it again" in reason
     assert any(
-        "2 cases gave no answer and are counted as wrong" in note for note in run.record.notes
+        "2 cases gave no answer and are counted as wrong" in note for note in run.record.warnings
     )
 
 

@@ -248,7 +248,7 @@ def test_a_subject_that_exits_fails_that_case_alone(user: Path) -> None:
     np.savez(user / "test.npz", **content)
     judged = run(user)
     assert judged.finding("accuracy").failed == 1
-    assert "SystemExit" in json.dumps(judged.record.notes)
+    assert "SystemExit" in json.dumps(judged.record.warnings)
 
 
 def test_an_earlier_run_with_another_circumstance_of_that_name_is_refused(user: Path) -> None:

@@ -387,7 +387,7 @@ def test_where_no_answer_is_wrong_there_is_nothing_to_watch(user: Path) -> None:
         ("task: classification", "task: regression"),
         ("[max_softmax, deep_gini]", "[]"),
     )
-    assert "no default failure threshold" in done.record.plain()["sections"]["monitor"]["because"]
+    assert "failures are not defined" in done.record.plain()["sections"]["monitor"]["because"]
 
 
 def test_of_many_supervisors_the_recommended_and_the_telling_ones_are_read() -> None:

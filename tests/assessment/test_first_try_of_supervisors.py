@@ -60,7 +60,7 @@ def classified(user: Path, supervisors: str) -> Plan:
 
 def test_a_run_in_which_nothing_can_fail_says_so_first(user):
     run = assess(spec_of(user), runs=user / "runs")
-    assert NEVER_WRONG in run.record.notes[0] and "failure:" in run.record.notes[0]
+    assert NEVER_WRONG in run.record.warnings[0] and "failure:" in run.record.warnings[0]
     pictures = run.record.gallery.pairs
     assert pictures and all(p.failure is None for p in pictures)
 

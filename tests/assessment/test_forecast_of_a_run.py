@@ -86,7 +86,7 @@ def test_what_occurs_and_the_monitor_has_no_cases_of_is_not_foreseen_as_clean(us
         is None
     )
     because = "there are no cases of site_b to count, and the file says that they occur"
-    assert f"monitor: there is no forecast of the cost: {because}" in done.record.notes
+    assert f"monitor: there is no forecast of the cost: {because}" in done.record.warnings
 
 
 def test_where_nobody_says_how_often_anything_occurs_there_is_no_forecast(user: Path) -> None:

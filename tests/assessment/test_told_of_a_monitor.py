@@ -28,7 +28,7 @@ def warned(user: Path, tolerable: str, probability: str = "0.9") -> Run:
 
 def test_alarms_that_will_be_many_are_the_first_note(user: Path) -> None:
     done = warned(user, "0.1")
-    first = done.record.notes[0]
+    first = done.record.warnings[0]
     assert first.startswith("monitor:") and MANY in first and "0.1" in first
     page = html(Record.read(done.folder))
     top = page[page.index("Read this first") : page.index('<section id="claims">')]
@@ -56,12 +56,12 @@ def test_report_and_monitor_expect_the_same_cost_each_kind_as_often_as_the_file_
     between = f"{(forecast['risk'] + forecast['high']) / 2:.4f}"
     first = run(
         user, SMALL, ("table: wang}", kinds), ("execution:", COSTS.replace("TOLERABLE", between))
-    ).record.notes[0]
+    ).record.warnings[0]
     assert f"{forecast['high']:.4g}" in first and "above the tolerable" in first
 
 
 def test_a_limit_that_no_stream_comes_near_is_the_first_note(user: Path) -> None:
-    notes = warned(user, "3.9").record.notes
+    notes = warned(user, "3.9").record.warnings
     assert notes[0].startswith("monitor:") and "no alarm will be due" in notes[0]
     assert not any(MANY in n for n in notes)
 
@@ -82,12 +82,12 @@ def test_the_bundle_has_the_name_and_version_of_its_subject_beside_the_fingerpri
 
 def test_one_kind_of_shift_is_warned_of(user: Path) -> None:
     done = run(user)
-    said = [n for n in done.record.notes if "noise is the only kind of shift" in n]
-    assert said and said[0] in done.record.notes[:3]
+    said = [n for n in done.record.warnings if "noise is the only kind of shift" in n]
+    assert said and said[0] in done.record.warnings[:3]
     assert "there is only one kind" in html(done.record)
     other = "table: wang}\n  dim: {transform: contrast, levels: [2], table: wang}"
     two = run(user, SMALL, ("table: wang}", other)).record
-    assert not any("only kind of shift" in n for n in two.notes)
+    assert not any("only kind of shift" in n for n in two.warnings)
 
 
 def test_what_was_chosen_for_the_user_is_said(user: Path) -> None:

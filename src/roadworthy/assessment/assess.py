@@ -207,7 +207,8 @@ def _conclude(
         for name, result in results.items():
             record.sections[name] = result.record
             _write_files(name, result, folder.path)
-            record.notes = [*result.warnings, *record.notes, *result.notes]
+            record.warnings += result.warnings
+            record.notes += result.notes
         if plan.spec.media == "gallery":
             record.gallery = make_gallery(plan, folder, observed.seen)
         record.timings = clock.rounded()

@@ -77,7 +77,8 @@ def record_of(
         slices=_slice_records(plan, seen[0].observed),
         cases=CasesRecord(**counts, failed=failed, failures=_failures(seen)),
         claims=[ClaimRecord.model_validate(j.to_dict()) for j in judgements],
-        notes=_notes(plan, seen, failed),
+        warnings=_warnings(plan, seen, failed),
+        notes=_notes(plan, seen),
         findings=list(findings),
     )
 
@@ -106,15 +107,19 @@ def _not_tested(plan: Plan) -> list[str]:
     return found
 
 
-def _notes(plan: Plan, seen: Sequence[Seen], failed: int) -> list[str]:
-    notes = list(plan.notes)
+def _warnings(plan: Plan, seen: Sequence[Seen], failed: int) -> list[str]:
+    """Cases without an answer, and answers without a case."""
+    found = _unused(plan, seen)
     if failed:
         first = next(e for s in seen for e in s.system.error if e is not None)
-        notes.append(
-            f"{failed} cases gave no answer and are counted as wrong; the first reason: {first}"
+        found.insert(
+            0, f"{failed} cases gave no answer and are counted as wrong; the first reason: {first}"
         )
-    notes += _unused(plan, seen)
-    notes += _mixed(seen)
+    return found
+
+
+def _notes(plan: Plan, seen: Sequence[Seen]) -> list[str]:
+    notes = [*plan.notes, *_mixed(seen)]
     observed = seen[0].observed
     for column, values in observed.slices.items():
         for content in sorted(set(values.tolist()), key=str):

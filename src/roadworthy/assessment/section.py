@@ -56,7 +56,7 @@ class Result:
     notes: Sequence[str] = ()
     """What a reader of the run should know."""
     warnings: Sequence[str] = ()
-    """The same, shown before all notes."""
+    """What changes how to read the run; shown before all numbers."""
     files: Mapping[str, Callable[[Path], None]] = field(default_factory=dict)
     """What is written into the section's folder of the run: ``NAME/file`` and who writes it."""
 

@@ -16,6 +16,7 @@ from roadworthy.conformance import (
     loaders,
     measures,
     reports,
+    sections,
     supervisors,
     transforms,
 )
@@ -29,6 +30,7 @@ _OWN: dict[str, tuple[Rule, ...]] = {
     "loaders": loaders.RULES,
     "measures": measures.RULES,
     "reports": reports.RULES,
+    "sections": sections.RULES,
     "supervisors": supervisors.RULES,
     "transforms": transforms.RULES,
 }

@@ -27,6 +27,11 @@ def _run() -> tuple[tempfile.TemporaryDirectory[str], Path]:
     return place, assess(write(Path(place.name))).folder
 
 
+def example_run() -> Path:
+    """The folder of a run of the example, made once."""
+    return _run()[1]
+
+
 def _contents(folder: Path) -> dict[str, str]:
     files = (p for p in folder.rglob("*") if p.is_file())
     return {str(p.relative_to(folder)): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
@@ -34,7 +39,7 @@ def _contents(folder: Path) -> dict[str, str]:
 
 def renders_a_run_and_changes_nothing(component: Component) -> Iterator[str]:
     """A report computes nothing: whoever calls it decides where the text goes."""
-    _, folder = _run()
+    folder = example_run()
     before = _contents(folder)
     text = component.bind()(Record.read(folder))
     if not isinstance(text, str | bytes) or not text:

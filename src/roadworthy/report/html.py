@@ -84,13 +84,15 @@ def _rendered(run: Record, blocks: Sequence[Block], media: Mapping[int, Shown] |
             parts.append((block, []))
         elif parts:
             parts[-1][1].append(block)
+    said = [*run.warnings, *run.notes]
     pairs = sum(len(b.pairs) for b in blocks if isinstance(b, Pictures))
     return _template().render(
         run=run,
         parts=parts,
         verdict=wording.verdict(run),
         facts=_facts(run),
-        notes=wording.brief(run.notes),
+        notes=wording.brief(said),
+        all_notes=said,
         most_notes=wording.MOST_NOTES,
         media=media,
         dropped=0 if media is None else pairs - len(media),

@@ -31,19 +31,18 @@ LONGEST = 400
 
 
 def summary(run: Record, width: int, *, quiet: bool = False) -> list[RenderableType]:
-    """What the terminal shows of a run: claims, what the sections mark as brief, notes, and the verdict."""
+    """What the terminal shows of a run: warnings, claims, what the sections mark as brief, notes, and the verdict."""
     from rich.text import Text as RichText
 
     blocks = claims(run) if quiet else [*claims(run), *sections(run)]
-    lines = rendered(blocks, width)
+    lines: list[RenderableType] = [RichText(f"warning: {w}") for w in wording.brief(run.warnings)]
+    lines += rendered(blocks, width)
     if not quiet:
         lines += [RichText(f"note: {note}") for note in wording.brief(run.notes)]
         cases = run.cases
         lines.append(
             f"{cases.total:,} cases: {cases.computed:,} computed, {cases.from_cache:,} from the cache"
         )
-    elif run.cases.failed:
-        lines.append(f"note: {run.cases.failed:,} cases gave no answer and are counted as wrong")
     verdict = wording.verdict(run)
     head = (f"{verdict.mark} {verdict.word}.", "bold")
     return [*lines, RichText.assemble(head, f" {verdict.reason}")]

@@ -277,6 +277,7 @@ class Record(Part):
     slices: list[SliceRecord] = Field(default_factory=list)
     cases: CasesRecord
     claims: list[ClaimRecord] = Field(default_factory=list)
+    warnings: list[str] = Field(default_factory=list, description="What changes how to read it")
     notes: list[str] = Field(default_factory=list)
     gallery: Gallery = Field(default_factory=Gallery)
     sections: dict[str, SerializeAsAny[Any]] = Field(default_factory=dict)

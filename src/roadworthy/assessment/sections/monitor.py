@@ -563,7 +563,7 @@ def gather(
 def _refuse(plan: Plan, observed: Observations) -> None:
     """Say what is missing in the file."""
     if plan.spec.never_wrong:
-        raise ValueError(plan.spec.never_wrong)
+        raise ValueError("failures are not defined. Set `failure: {error: {above: …}}`")
     if not any(not s.reads_scores for s in plan.supervisions):
         raise ValueError(
             "a monitor reads the scores of supervisors. Add `supervisors: [max_softmax]`"
