@@ -11,17 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from roadworthy.analysis.informedness import Alarms, Informedness, informedness
 from roadworthy.analysis.observed import Observed
+from roadworthy.analysis.recommendation import Alarms, by_ranking, informedness
 from roadworthy.analysis.verdicts import VerdictRule
 from roadworthy.assessment.assess import assess
 from roadworthy.assessment.recommending import (
     Rate,
     Recommendation,
-    _by_ranking,
-    _Compared,
     _exceeded,
-    _more_together,
 )
 from roadworthy.data.values import CLASS_SCORES, Kind
 from roadworthy.measures.scored import Scored
@@ -402,18 +399,6 @@ def test_a_fused_of_one_member_is_not_recommended_and_a_note_says_so(user, odd):
     assert "supervisor fused has only one member, max_softmax" in notes(run)
 
 
-def test_what_fusing_adds_is_said_in_percent():
-    told = {
-        ("all", "dim"): Informedness(0.96, 1.0, 0.04, 0.9, 0.01),
-        ("a", "dim"): Informedness(0.82, 0.88, 0.06, 0.7, 0.02),
-    }
-    compared = _Compared({"all": {"dim": 0.96}, "a": {"dim": 0.82}}, {"dim": 0.02}, {}, told)
-    said = _more_together(compared, {"all": ["a", "b"]}, ["a"])
-    assert (
-        "catches 100% instead of 88% under dim (alarms on right answers: 4% instead of 6%)." in said
-    )
-
-
 def test_fusing_all_is_as_large_as_all_of_them(user):
     run = assess(edited(user, ("  - {knn: {k: 3}}\n", "  - {knn: {k: 3}}\n  - energy\n")))
     assert record_of(run, "fused")["members"] == ["max_softmax", "knn", "energy"]
@@ -460,7 +445,7 @@ def test_ranking_leaves_out_a_level_without_failures_and_not_the_circumstance():
     clean = observed("", None, failed, a=rising, b=rising[::-1])
     mild = observed("fog", 1, np.zeros(80, bool), a=rising, b=rising[::-1])
     hard = observed("fog", 2, failed, a=rising[::-1], b=rising)
-    found = _by_ranking(["a", "b"], clean, [mild, hard], 0.95)
+    found = by_ranking(["a", "b"], clean, [mild, hard], 0.95)
     assert found.rates["a"]["clean"] == found.rates["b"]["fog"] == 1.0
     assert (
         np.isnan(found.rates["b"]["clean"])
