@@ -163,4 +163,4 @@ def test_a_kind_that_looks_like_none_is_told_by_how_sure_its_answers_are_whateve
             found.append(
                 Estimator(calibration, detector_tree(POLYP_COSTS)).estimate(counts).accuracy[0]
             )
-        assert found == pytest.approx([answers.mean()] * 2, abs=0.1)
+        assert found == pytest.approx([answers.mean()] * 2, abs=0.15)

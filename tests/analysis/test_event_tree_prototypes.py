@@ -285,9 +285,7 @@ def test_the_spread_of_the_detector_tree_covers_the_truth():
             right = truth[f"accuracy_{kind}"]
             p = [(right if r else 1 - right) * (alarm if a else 1 - alarm) for r, a in cells]
             tables.append(rng.multinomial(300, p).reshape(2, 2))
-        interval = spread(
-            DETECTOR, {**measured(*tables).posteriors, "p_shift": 0.4}, draws=1000
-        ).interval()
+        interval = spread(DETECTOR, {**measured(*tables).posteriors, "p_shift": 0.4}).interval()
         covered += interval.contains(risk)
     assert covered >= 186
 
@@ -322,7 +320,7 @@ def test_no_constant_carries_the_name_of_what_is_counted(name):
         refuse_live_constants(["p_noticed", name])
 
 
-@pytest.mark.parametrize("attacked", [0.05, np.linspace(0.01, 0.09, 20)[:, None, None]])
+@pytest.mark.parametrize("attacked", [0.05, (49.5, 999.0)])
 def test_a_tree_of_several_events_that_exclude_each_other_can_be_monitored(attacked):
     rng = np.random.default_rng(0)
     shifted = np.repeat([0, 1], 300)
@@ -332,7 +330,7 @@ def test_a_tree_of_several_events_that_exclude_each_other_can_be_monitored(attac
     )
     constants = {"p_adversarial": attacked, "accuracy_adversarial": 0.2}
     tree = several_events(("shift", "adversarial"))
-    estimator = Estimator(calibration, tree, constants=constants, tolerable=0.3, draws=20)
+    estimator = Estimator(calibration, tree, constants=constants, tolerable=0.3)
     tables = [rng.normal(2.0 * rate, size=100) for rate in (0.0, 1.0)]
     windows = np.stack(
         [np.bincount(calibration.place({"s": t}), minlength=calibration.cells) for t in tables]

@@ -13,7 +13,7 @@ from roadworthy.analysis.risk.tree import expectation
 
 
 def test_what_a_share_of_a_kind_costs_is_the_mean_of_its_rows_and_the_clean_ones(of_three):
-    estimator = Estimator(of_three, accuracy_tree(), tolerable=0.15, draws=8)
+    estimator = Estimator(of_three, accuracy_tree(), tolerable=0.15)
     for kind, cost in costs_of(estimator, 0.3).items():
         wrong = 0.7 * (1 - of_three.accuracy("clean")) + 0.3 * (1 - of_three.accuracy(kind))
         assert cost == pytest.approx(wrong)
@@ -23,7 +23,7 @@ def test_what_a_share_of_a_kind_costs_is_the_mean_of_its_rows_and_the_clean_ones
 def test_a_tree_with_an_alarm_is_costed_by_what_the_best_cut_tells(of_three):
     tree = cost_tree({"right": 0.0, "wrong": 10.0, "necessary": 3.0, "unnecessary": 4.0})
     assert "tpr" in tree.parameters
-    estimator = Estimator(of_three, tree, tolerable=1.0, draws=8)
+    estimator = Estimator(of_three, tree, tolerable=1.0)
     found = costs_of(estimator, 1.0)["fog"]
     bins = of_three.folded(of_three.table).sum(axis=(3, 4, 5))[list(of_three.kinds).index("fog")]
     cut = estimator.separation.cut
@@ -40,7 +40,7 @@ def test_a_tree_with_an_alarm_is_costed_by_what_the_best_cut_tells(of_three):
 
 
 def test_answers_that_are_added_count_beside_the_independent_rows(of_three):
-    known = parameters_at(Estimator(of_three, accuracy_tree(), draws=8), 0.3, added=0.5)
+    known = parameters_at(Estimator(of_three, accuracy_tree()), 0.3, added=0.5)
     right = {kind: (1000 * of_three.accuracy(kind) + 0.5) / 1001 for kind in of_three.kinds}
     assert known == pytest.approx(
         {
@@ -56,9 +56,6 @@ def test_answers_that_are_added_count_beside_the_independent_rows(of_three):
     )
     grouped = calibrate({"energy": scores}, kind, outcomes, groups=groups)
     wrong = (
-        1.0
-        - parameters_at(Estimator(grouped, accuracy_tree(), draws=8), 0.0, added=0.5)[
-            "accuracy_clean"
-        ]
+        1.0 - parameters_at(Estimator(grouped, accuracy_tree()), 0.0, added=0.5)["accuracy_clean"]
     )
     assert wrong == pytest.approx(0.5 / (grouped.effective[0] + 1))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roadworthy.analysis.risk.steps import Steps
+from roadworthy.analysis.risk.placement import Steps
 
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 some = st.lists(numbers, min_size=1, max_size=30)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from roadworthy.analysis.risk.calibration import Calibration, calibrate
-from roadworthy.analysis.risk.doubts import separation
+from roadworthy.analysis.risk.calibration import Calibration, calibrate, of_firm_kinds
 from roadworthy.analysis.risk.estimator import Estimator
-from roadworthy.analysis.risk.firm_kinds import firm_rows
 from roadworthy.analysis.risk.prototypes import accuracy_tree
+from roadworthy.analysis.risk.refusal import separation
 
 GAP = {"clean": 0.0, "fog": 2.0, "rain": 1.6, "snow": 1.8}
 RIGHT = {"clean": 0.95, "fog": 0.6, "rain": 0.7, "snow": 0.5}
@@ -48,7 +47,7 @@ def test_windows_are_told_although_one_kind_has_three_rows() -> None:
 
 def test_where_every_kind_is_thin_all_of_them_count() -> None:
     calibration = calibrated(clean=600, fog=5, rain=4)
-    assert firm_rows(calibration).tolist() == [600.0, 5.0, 4.0]
+    assert of_firm_kinds(calibration).kinds == ("clean", "fog", "rain")
 
 
 def test_the_error_of_the_area_is_that_of_a_mean_over_kinds() -> None:

@@ -25,7 +25,7 @@ CALIBRATION = calibrate(ROWS.columns, ROWS.kind, ROWS.correct)
 
 @pytest.fixture(scope="module")
 def teller() -> Teller:
-    return Teller(Estimator(CALIBRATION, base_tree(Costs(wrong=100.0)), draws=60))
+    return Teller(Estimator(CALIBRATION, base_tree(Costs(wrong=100.0))))
 
 
 def windows(*alarms: int, n: int = 100) -> np.ndarray:
@@ -91,9 +91,7 @@ def test_confidence_tells_an_accuracy_and_a_cost_and_no_rate(teller):
 
 def test_confidence_knows_no_cost_where_interventions_cost(teller):
     other = Teller(
-        Estimator(
-            CALIBRATION, detector_tree(Costs(wrong=100, necessary=9, unnecessary=9)), draws=20
-        )
+        Estimator(CALIBRATION, detector_tree(Costs(wrong=100, necessary=9, unnecessary=9)))
     )
     told = other.tell(
         "cbpe", windows(50), confidences=(Cbpe.fit([0.5, 0.9], [0, 1]), np.full((1, 100), 0.9))
@@ -110,14 +108,12 @@ def test_a_detector_that_says_nothing_of_shift_gives_no_number_and_the_reason(na
         rows.kind == "shifted", np.arange(rows.n) % 2, (np.arange(rows.n) + 1) % 2
     ).astype(float)
     calibration = calibrate({VERDICT: flipped}, rows.kind, rows.correct)
-    teller = Teller(Estimator(calibration, base_tree(), draws=20))
+    teller = Teller(Estimator(calibration, base_tree()))
     counts = np.bincount(calibration.place({VERDICT: np.ones(50)}), minlength=calibration.cells)[
         None
     ]
     told = teller.tell(name, counts)["rate"]
-    assert np.isnan(told.value).all() and "the scores do not tell shift from none" in (
-        told.reason or ""
-    )
+    assert np.isnan(told.value).all() and "do not separate" in (told.reason or "")
 
 
 @pytest.mark.parametrize("tpr, tnr", [(0.5, 0.5), (0.3, 0.7), (0.48, 0.5)])
@@ -126,7 +122,7 @@ def test_verdicts_that_tell_shift_by_chance_alone_are_refused_though_a_best_cut_
 ):
     rows = verdict_rows(Detector(tpr, tnr), 1000, 1000, rng=np.random.default_rng(6))
     calibration = calibrate(rows.columns, rows.kind, rows.correct)
-    teller = Teller(Estimator(calibration, base_tree(), draws=20))
+    teller = Teller(Estimator(calibration, base_tree()))
     counts = np.bincount(calibration.place({VERDICT: np.ones(100)}), minlength=calibration.cells)[
         None
     ]
@@ -161,7 +157,7 @@ def test_a_new_estimator_is_told_by_its_name_alone(teller):
 
 def test_scores_in_one_bin_give_no_rate_and_no_error():
     calibration = calibrate({VERDICT: np.zeros(ROWS.n)}, ROWS.kind, ROWS.correct)
-    teller = Teller(Estimator(calibration, base_tree(), draws=20))
+    teller = Teller(Estimator(calibration, base_tree()))
     counts = np.bincount(calibration.place({VERDICT: np.zeros(50)}), minlength=calibration.cells)[
         None
     ]
@@ -179,7 +175,7 @@ def test_the_interval_of_a_cost_that_rises_and_falls_with_the_rate_holds_all_bet
     tree = Tree(
         Node("shift", (Branch("yes", "p_shift", again), Branch("no", None, Leaf("none", 0.0))))
     )
-    told = Teller(Estimator(CALIBRATION, tree, draws=20)).tell(
+    told = Teller(Estimator(CALIBRATION, tree)).tell(
         "rogan_gladen", windows(5, 15, 25, 28, 35, 55, n=60)
     )
     rate, risk = told["rate"], told["risk"]
@@ -200,9 +196,9 @@ def test_a_constant_that_is_known_by_counts_has_its_mean():
             (Branch("shifted", "p_shift", noticed), Branch("clean", None, Leaf("none", 0.0))),
         )
     )
-    drawn = np.linspace(0.1, 0.9, 20)[:, None, None]
+    drawn = (10.0, 20.0)
     many, one = (
-        Teller(Estimator(CALIBRATION, tree, constants={"p_noticed": p}, draws=20)).tell(
+        Teller(Estimator(CALIBRATION, tree, constants={"p_noticed": p})).tell(
             "mean", windows(20, 60)
         )
         for p in (drawn, 0.5)
@@ -214,4 +210,4 @@ def test_a_constant_that_is_known_by_counts_has_its_mean():
 def test_a_constant_with_the_name_of_what_is_counted_is_refused():
     tree = detector_tree(Costs(wrong=1.0, necessary=0.1, unnecessary=0.3))
     with pytest.raises(ValueError, match=r"tpr, tnr are counted, .* cannot be a constant"):
-        Teller(Estimator(CALIBRATION, tree, constants={"tpr": 0.99, "tnr": 0.99}, draws=20))
+        Teller(Estimator(CALIBRATION, tree, constants={"tpr": 0.99, "tnr": 0.99}))

@@ -64,7 +64,7 @@ def test_only_trees_of_right_and_wrong_have_the_costs_of_answers() -> None:
 def test_the_log_odds_alone_are_those_of_the_estimate(
     calibration: Calibration, tree: Tree, tolerable: float
 ) -> None:
-    estimator = Estimator(calibration, tree, tolerable=tolerable, draws=32)
+    estimator = Estimator(calibration, tree, tolerable=tolerable)
     rng = np.random.default_rng(0)
     clean, fog = (calibration.table[kind].sum(axis=0) / 400 for kind in (0, 1))
     windows = np.array(

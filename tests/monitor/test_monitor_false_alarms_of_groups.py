@@ -141,13 +141,13 @@ def test_a_window_of_a_hard_group_is_told_from_one_with_shift():
         np.bincount(calibration.place({"energy": s}), minlength=calibration.cells)
         for s in scores.values()
     ]
-    estimator = Estimator(calibration, accuracy_tree(), tolerable=0.12, draws=48)
+    estimator = Estimator(calibration, accuracy_tree(), tolerable=0.12)
     hard, shifted = np.transpose(estimator.odds(counts))
     assert 1.0 < hard[0] < shifted[0] < 5.0 and 0.0 < hard[1] < 0.3 * shifted[1]
 
 
 def compiled(kind: str | Calibration, window: int, group_events: int | None = None) -> Bundle:
-    calibration = kind if isinstance(kind, Calibration) else grouped(kind, seed=11)
+    calibration = kind if isinstance(kind, Calibration) else grouped(kind, seed=0)
     return watching(calibration, window, stated=STATED, group_events=group_events)
 
 
@@ -236,9 +236,9 @@ def test_streams_whose_clean_data_differ_as_the_groups_did_raise_no_more_alarms_
 ):
     bundle = compiled(kind, window, RUNS[kind.split()[0]])
     assert bundle.alarm is not None
-    found = raised_without_shift(bundle, kind, seed=11)
+    found = raised_without_shift(bundle, kind, seed=0)
     steps = [
-        detection(bundle, kind, rate=rate, before=12 * window, after=6000, tries=20, seed=11)
+        detection(bundle, kind, rate=rate, before=12 * window, after=6000, tries=20, seed=0)
         for rate in (0.3, 0.6)
     ]
     told = "  ".join(f"{s.within_two:4.0%} {s.noticed:4.0%} {s.delay / window:5.1f}" for s in steps)

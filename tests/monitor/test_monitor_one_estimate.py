@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from roadworthy.analysis.risk.weighted import RESOLUTION
 
 from roadworthy.analysis.risk.calibration import calibrate
 from roadworthy.analysis.risk.prototypes import accuracy_tree
-from roadworthy.analysis.risk.weighted import RESOLUTION
 from roadworthy.monitor import Bundle, Events, Monitor, Windows
 
 TAIL = 0.025

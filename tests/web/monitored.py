@@ -46,7 +46,6 @@ def bundle(
         alarm=None if tolerable is None else alarm_rule(stride=20),
         id_horizon=id_horizon,
         lateness=3600.0,
-        draws=64,
         forecast=Forecast(0.05, 0.1, 0.07, 0.14),
         made={"notes": ["calibrated on synthetic augmentations only"]},
     )

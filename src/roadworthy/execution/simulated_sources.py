@@ -319,9 +319,7 @@ def _teller(spec: Simulation, calibration: Calibration) -> Teller:
     try:
         if limit is None and spec.asks_for_alarms:
             limit = tolerated(calibration, tree, risk.constants)
-        estimator = Estimator(
-            calibration, tree, constants=risk.constants, tolerable=limit, seed=spec.seed
-        )
+        estimator = Estimator(calibration, tree, constants=risk.constants, tolerable=limit)
     except ValueError as error:
         raise spec.error(("risk",), str(error)) from error
     return Teller(estimator, confidence=spec.confidence)

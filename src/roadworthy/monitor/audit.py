@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from roadworthy.analysis.risk.sums import TINY
+from roadworthy.analysis.risk.estimator import TINY
 from roadworthy.monitor.events import Floats
 from roadworthy.monitor.labels import (
     LEAST,

@@ -101,7 +101,7 @@ def tolerated(
 
     Kinds of a few rows have no say in it.
     """
-    from roadworthy.analysis.risk.firm_kinds import of_firm_kinds
+    from roadworthy.analysis.risk.calibration import of_firm_kinds
     from roadworthy.monitor.bundle import Bundle
 
     calibration = of_firm_kinds(calibration)
@@ -120,8 +120,8 @@ def left_out(
     `counted` rows it is half of these (whole groups) that are counted, and the other half from which windows are drawn. None
     where there is only one kind of more than a few rows, since nothing would be left to learn from.
     """
+    from roadworthy.analysis.risk.calibration import FEW_OF_A_KIND
     from roadworthy.analysis.risk.estimator import Estimator
-    from roadworthy.analysis.risk.firm_kinds import FEW_OF_A_KIND
     from roadworthy.analysis.risk.prototypes import accuracy_tree
 
     names, counts = np.unique(rows.kind, return_counts=True)

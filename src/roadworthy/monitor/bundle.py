@@ -30,8 +30,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from roadworthy.monitor.alarm import AlarmRule
 from roadworthy.monitor.beforehand import JEFFREYS, Beforehand
 from roadworthy.monitor.risk_state import BLIND, Coverage, Forecast
@@ -42,13 +40,11 @@ if TYPE_CHECKING:
     from roadworthy.analysis.risk.estimator import Estimator
     from roadworthy.analysis.risk.tree import Tree
 
-FORMAT = "roadworthy bundle 3"
+FORMAT = "roadworthy bundle 4"
 MADE_AT = "made_at"
 STATE = b"SQLite format 3"
 """What the file of a service's state begins with."""
 TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".pq")
-WATCH_DRAWS, WATCH_RATES = 64, 51
-"""Worlds and rates of the estimator that the alarm watches: fewer, since it is asked more often."""
 
 
 class BundleError(ValueError):
@@ -76,7 +72,6 @@ class Bundle:
     bucket: float = 60.0
     """Seconds of a time bucket, while it is young."""
     confidence: float = 0.95
-    draws: int = 100
     seed: int = 0
     forecast: Forecast | None = None
     coverage: Coverage | None = None
@@ -157,28 +152,20 @@ class Bundle:
     @cached_property
     def estimator(self) -> Estimator:
         """What turns counts into estimates."""
-        return self._estimator(draws=self.draws)
-
-    @cached_property
-    def watch(self) -> Estimator:
-        """What an alarm says of a window: the same, at a fraction of the cost, and smooth however long the window is."""
-        return self._estimator(draws=WATCH_DRAWS, rates=WATCH_RATES)
-
-    def _estimator(self, *, draws: int, rates: int | None = None) -> Estimator:
-        from roadworthy.analysis.risk.estimator import RATES, Estimator
+        from roadworthy.analysis.risk.estimator import Estimator
 
         return Estimator(
             self.calibration,
             self.tree,
-            constants={
-                name: _constant(value, draws) for name, value in sorted(self.constants.items())
-            },
+            constants=self.constants,
             tolerable=self.tolerable,
             prior=self.prior,
-            draws=draws,
-            seed=self.seed,
-            rates=rates or RATES,
         )
+
+    @property
+    def watch(self) -> Estimator:
+        """What the alarm asks."""
+        return self.estimator
 
     @classmethod
     def compile(
@@ -205,7 +192,6 @@ class Bundle:
         blind_to: Sequence[str] = BLIND,
         made: Mapping[str, Any] | None = None,
         made_at: str | None = None,
-        draws: int = 100,
         seed: int = 0,
     ) -> Bundle:
         """A bundle with its alarm's burden of proof (where something is called tolerable), its forecast and its self-test.
@@ -214,7 +200,7 @@ class Bundle:
         false alarms. It allows for clean data that differ between groups where `group_events` of one come in a row: nobody else
         knows how many. Where nobody knows how often each kind comes, the forecast is that of the expected rate, kinds even.
         """
-        from roadworthy.analysis.risk.firm_kinds import of_firm_kinds
+        from roadworthy.analysis.risk.calibration import of_firm_kinds
         from roadworthy.monitor.calibration_warnings import warnings_of
         from roadworthy.monitor.self_test import expected_state
         from roadworthy.monitor.threshold import alarm_rule
@@ -234,7 +220,6 @@ class Bundle:
             lateness=float(lateness),
             id_horizon=int(id_horizon),
             bucket=float(bucket),
-            draws=int(draws),
             seed=int(seed),
             coverage=coverage,
             blind_to=tuple(blind_to),
@@ -282,7 +267,6 @@ class Bundle:
             "id_horizon": self.id_horizon,
             "bucket": self.bucket,
             "confidence": self.confidence,
-            "draws": self.draws,
             "seed": self.seed,
             "forecast": None if self.forecast is None else asdict(self.forecast),
             "coverage": None if self.coverage is None else self.coverage.to_dict(),
@@ -410,16 +394,3 @@ def _digest(record: Mapping[str, Any]) -> str:
         record, sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":")
     )
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _constant(value: float | tuple[float, float], draws: int) -> Any:
-    """A number as it is; counts as stratified draws of their posterior, one for each world."""
-    if not isinstance(value, tuple):
-        return float(value)
-    from scipy.special import betaincinv
-
-    successes, trials = value
-    order = np.argsort(np.random.PCG64(draws).random_raw(draws), kind="stable")
-    return betaincinv(successes + 0.5, trials - successes + 0.5, (order + 0.5) / draws)[
-        :, None, None
-    ]

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from roadworthy.analysis.risk.firm_kinds import FEW_OF_A_KIND
+from roadworthy.analysis.risk.calibration import FEW_OF_A_KIND
 from roadworthy.monitor.risk_state import Coverage, Forecast
 
 if TYPE_CHECKING:
     from roadworthy.analysis.risk.calibration import Calibration
-    from roadworthy.analysis.risk.doubts import Separation
+    from roadworthy.analysis.risk.refusal import Separation
 
 BEYOND = 3.0
 """Standard errors by which scores must tell shift from none."""

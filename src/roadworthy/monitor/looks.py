@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from roadworthy.analysis.risk.estimates import Odds
+from roadworthy.analysis.risk.estimator import Odds
 from roadworthy.monitor.cell_scores import CellScores
 from roadworthy.monitor.events import Floats
 

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from roadworthy.analysis.risk.sums import TINY
+from roadworthy.analysis.risk.estimator import TINY
 from roadworthy.monitor.events import Floats
 
 if TYPE_CHECKING:
@@ -95,11 +95,10 @@ class Tariff:
     @classmethod
     def of(cls, bundle: Bundle) -> Tariff:
         """The tree's, by the calibration's counts."""
-        from roadworthy.analysis.risk.draws import UNSEEN
         from roadworthy.analysis.risk.kind_costs import constants_of, shares_of_kinds
         from roadworthy.analysis.risk.prototypes import asks_for_alarms
 
-        clean, *shifted = shares_of_kinds(bundle.calibration, added=UNSEEN)
+        clean, *shifted = shares_of_kinds(bundle.calibration, added=0.5)
         constants, both = constants_of(bundle.estimator), [clean, np.mean(shifted, axis=0)]
         if _room(bundle.tree, constants) < 1.0 and not asks_for_alarms(bundle.tree):
             # What alarms other events raise nobody knows: where none is asked for, outcomes alone are weighed.

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roadworthy.analysis.risk.estimates import Odds
+from roadworthy.analysis.risk.estimator import Odds
 from roadworthy.monitor.alarm import GAP, walk
 from roadworthy.monitor.events import Floats
 from roadworthy.monitor.looks import Watched

@@ -42,8 +42,7 @@ from roadworthy.monitor.worlds import (
 )
 
 if TYPE_CHECKING:
-    from roadworthy.analysis.risk.estimates import Odds
-    from roadworthy.analysis.risk.estimator import Estimator
+    from roadworthy.analysis.risk.estimator import Estimator, Odds
 
 WORLDS = 1200
 """Draws of what clean may be."""

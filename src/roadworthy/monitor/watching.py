@@ -31,7 +31,6 @@ from roadworthy.monitor.looks import (
     too_few,
     windows_before,
 )
-from roadworthy.monitor.reliance import Reliance
 from roadworthy.monitor.risk_state import odds_to_probability
 from roadworthy.monitor.stream_time import StreamTime
 
@@ -390,17 +389,12 @@ class Watching:
             return [
                 none or (why if enough else None) for none, enough in zip(few, known, strict=True)
             ]
-        settled = self._reliance.settled(
-            windows, shrink=self._time.shrink(), least=LEAST_SCORED * window
-        )
-        found: list[str | None] = [None] * len(ends)
-        if not settled.all():
-            rest = np.flatnonzero(~settled).tolist()
-            counts = np.stack([self._counts(state, ends[i]) for i in rest])
-            reasons = self.bundle.watch.doubt(counts, shrink=self._time.shrink())
-            for i, n, reason in zip(rest, counts.sum(axis=1).tolist(), reasons, strict=True):
-                found[i] = too_few(self.bundle.calibration, n, window) or reason
-        return found
+        counts = np.stack([self._counts(state, end) for end in ends])
+        reasons = self.bundle.watch.doubt(counts, shrink=self._time.shrink())
+        return [
+            too_few(self.bundle.calibration, n, window) or reason
+            for n, reason in zip(counts.sum(axis=1).tolist(), reasons, strict=True)
+        ]
 
     @cached_property
     def _watched(self) -> Watched:
@@ -408,10 +402,6 @@ class Watching:
         return Watched(
             self.bundle.watch, self.scores, self.rule.window, self.rule.stride, self.rule.quiet
         )
-
-    @cached_property
-    def _reliance(self) -> Reliance:
-        return Reliance(self.bundle.watch)
 
     def _told(self, state: State, position: int, end: int, reason: str | None) -> None:
         """Whether figures can be relied on now; where they cannot for a whole window, that is said."""

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from roadworthy.analysis.risk.doubts import separation
+from roadworthy.analysis.risk.refusal import separation
 
 if TYPE_CHECKING:
     from roadworthy.analysis.risk.calibration import Calibration

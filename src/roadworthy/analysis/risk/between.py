@@ -31,8 +31,7 @@ from roadworthy.analysis.risk.scores_of_cells import expected_errors, shift_scor
 from roadworthy.statistics.clusters import kish_size
 
 if TYPE_CHECKING:
-    from roadworthy.analysis.risk.calibration import Calibration
-    from roadworthy.analysis.risk.rows import Rows
+    from roadworthy.analysis.risk.calibration import Calibration, Rows
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

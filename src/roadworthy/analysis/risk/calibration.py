@@ -24,24 +24,27 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from roadworthy.analysis.risk import learning
+from roadworthy.analysis.risk import combination
 from roadworthy.analysis.risk.between import Leans, with_leans
-from roadworthy.analysis.risk.counted_rows import filled
+from roadworthy.analysis.risk.combination import POWERS, Combination, completed
 from roadworthy.analysis.risk.deployed import Deployed
-from roadworthy.analysis.risk.learning import POWERS, Model, completed
-from roadworthy.analysis.risk.placement import AT_ONCE, LACKING, Placing, why_nowhere
-from roadworthy.analysis.risk.rows import CLEAN, Rows, checked_rows, infinite
+from roadworthy.analysis.risk.placement import AT_ONCE, LACKING, NOWHERE, Placement
 from roadworthy.registry import did_you_mean
 from roadworthy.statistics.fusion import plain_number, ranks, thinned
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+CLEAN = "clean"
+FEW = 30
+"""Rows of a kind below which its accuracy is hardly known."""
+FEW_OF_A_KIND = 10
+"""Independent rows below which a kind of shift is left out."""
 SHIFT_BINS, RIGHT_BINS = 15, 6
 """More bins tell unseen kinds a little better, and lose more by chance where rows are few (`studies/runtime-risk`)."""
 USUAL = 0.01
@@ -56,6 +59,118 @@ RIDGE_SHIFT, RIDGE_RIGHT = 1.0, 10.0
 """Being right is harder to learn than shift, and a wrong slope there costs more than a flat one."""
 
 
+class Rows(NamedTuple):
+    """Rows with at least one score; kinds as numbers, clean 0."""
+
+    columns: dict[str, Floats]
+    kind: Ints
+    kinds: tuple[str, ...]
+    correct: NDArray[np.bool_]
+    groups: NDArray[Any]
+    notes: tuple[str, ...]
+
+
+def checked_rows(
+    columns: Mapping[str, ArrayLike],
+    kind: ArrayLike,
+    correct: ArrayLike,
+    *,
+    groups: ArrayLike | None = None,
+    clean: str = CLEAN,
+    expected: tuple[str, ...] = (),
+) -> Rows:
+    """The table's rows, checked: kinds as numbers with clean 0, rows without any score left out and noted."""
+    if not columns:
+        raise ValueError("a calibration needs at least one column of scores")
+    names = sorted(columns)
+    words, right = np.asarray(kind).astype(str), _outcomes(correct)
+    table = {name: np.asarray(columns[name], dtype=np.float64) for name in names}
+    units = np.arange(len(right)) if groups is None else np.asarray(groups).astype(str)
+    for name, column in (*table.items(), ("kind", words), ("correct", right), ("group", units)):
+        if column.shape != words.shape or column.ndim != 1:
+            raise ValueError(
+                f"{name} must have one entry a row, {len(words)}, found shape {column.shape}"
+            )
+    for name, column in table.items():
+        if np.isinf(column).any():
+            raise ValueError(infinite(name))
+    if clean != CLEAN and (words == CLEAN).any():
+        raise ValueError(
+            f"the kind without shift is called {clean!r}, and yet there are rows of kind {CLEAN!r}: rename one of the two"
+        )
+    # Rows that are only counted need no clean scores to be ranked by.
+    absent = (
+        [] if expected else [name for name in names if np.isnan(table[name][words == clean]).all()]
+    )
+    table = {name: column for name, column in table.items() if name not in absent}
+    # A row whose only scores are left out has none.
+    scored = np.zeros(len(words), dtype=bool)
+    for column in table.values():
+        scored |= ~np.isnan(column)
+    notes = (
+        []
+        if scored.all()
+        else [f"{int((~scored).sum())} of {len(scored)} rows have no score at all and are left out"]
+    )
+    notes.extend(f"score {name} is missing in every clean row and is left out" for name in absent)
+    named = np.where(words == clean, CLEAN, words)
+    there = set(map(str, named[scored]))
+    kinds = expected or (CLEAN, *sorted(there - {CLEAN}))
+    _enough(named[scored] if table else named, kinds, clean, bool(table), set(words))
+    if there - set(kinds):
+        raise ValueError(
+            f"rows to be counted are of kinds that were not learned: {', '.join(sorted(there - set(kinds)))}"
+        )
+    if set(kinds) - there:
+        raise ValueError(
+            f"no row to be counted is of kind {', '.join(sorted(set(kinds) - there))}, which was learned; "
+            "count rows of every kind"
+        )
+    code = np.array([kinds.index(word) for word in named[scored]], dtype=np.int64)
+    few = [
+        f"{k} ({n})"
+        for k, n in zip(kinds, np.bincount(code, minlength=len(kinds)), strict=True)
+        if n < FEW
+    ]
+    if few:
+        notes.append(
+            f"few rows of {', '.join(few)}: below {FEW} of a kind its accuracy is hardly known"
+        )
+    kept = {name: column[scored] for name, column in table.items()}
+    return Rows(kept, code, kinds, right[scored], units[scored], tuple(notes))
+
+
+def _outcomes(correct: ArrayLike) -> NDArray[np.bool_]:
+    found = np.asarray(correct)
+    if found.dtype.kind not in "biufO" or not np.isin(found, (0, 1)).all():
+        raise ValueError(
+            "correct must be true or false (1 or 0) in every row; leave out rows whose outcome is not known"
+        )
+    return found.astype(bool)
+
+
+def _enough(
+    named: NDArray[Any], kinds: tuple[str, ...], clean: str, any_scores: bool, found: set[str]
+) -> None:
+    there = ", ".join(sorted(found)) or "none"
+    if not (named == CLEAN).any():
+        raise ValueError(
+            f"no row is of kind {clean!r}, the kind without shift; there are {there}: say which of them is clean"
+        )
+    if not any_scores:
+        raise ValueError("no score is there in any clean row; ranks need clean scores")
+    if len(kinds) < 2:
+        raise ValueError(
+            "all rows are clean; to tell shift from none, a calibration needs rows of at least one kind of shift (an assessment "
+            "with circumstances makes them from clean data)"
+        )
+
+
+def infinite(name: str) -> str:
+    """What to say of an infinite score."""
+    return f"{name} has an infinite score; scores must be finite, or NaN where an event has none"
+
+
 @dataclass(frozen=True, eq=False)
 class Calibration:
     """What was learned before deployment: models, bins, and counts by kind of shift, right or wrong, and cell."""
@@ -65,9 +180,9 @@ class Calibration:
     """Of each supervisor, its sorted clean scores, thinned."""
     reach: tuple[tuple[float, float], ...]
     """Of each supervisor, the lowest and the highest score of all calibration rows."""
-    shift: Model
-    right_clean: Model
-    right_shifted: Model
+    shift: Combination
+    right_clean: Combination
+    right_shifted: Combination
     kinds: tuple[str, ...]
     """Clean first."""
     table: Ints
@@ -137,27 +252,28 @@ class Calibration:
 
     @property
     def always(self) -> tuple[str, ...]:
-        """Scores that calibration rows always had: nothing says what it means to lack one of them."""
+        """Scores that every calibration row had: an event without one may be anything."""
         return tuple(name for name, gap in zip(self.names, self._gaps, strict=True) if not gap)
 
-    def lacks(self, columns: Mapping[str, ArrayLike]) -> dict[str, int]:
-        """Of the scores that calibration rows always had, how many of the events without a place lack each; none is left out."""
-        gone = {name: np.isnan(np.asarray(columns[name], dtype=np.float64)) for name in self.names}
-        nowhere = self._placing.unlike(list(gone.values()))
-        return {name: n for name in self.always if (n := int((gone[name] & nowhere).sum()))}
-
     def lacked_by(self, scores: Mapping[str, float]) -> list[str] | None:
-        """What one event lacks that calibration rows always had, where it has no place; none named where it lacks all."""
+        """The scores for want of which one event has no place; None if it has one."""
         gone = [name for name in self.names if math.isnan(scores.get(name, math.nan))]
         if len(gone) == len(self.names):
-            return []
+            return gone
         always = [name for name in gone if name in self.always]
         return always if always and len(gone) > LACKING * len(self.names) else None
 
+    def lacks(self, columns: Mapping[str, ArrayLike]) -> dict[str, int]:
+        """By score that every calibration row had, how many events without a place lack it."""
+        gone = {name: np.isnan(np.asarray(columns[name], dtype=np.float64)) for name in self.names}
+        nowhere = self._placement.unlike(list(gone.values()))
+        return {name: n for name in self.always if (n := int((gone[name] & nowhere).sum()))}
+
     def why_nowhere(self, events: int = 2, *, lacking: Sequence[str] | None = None) -> str:
-        """Why so many events have no place, to be read after their number; `lacking`: the scores they lack, where known."""
-        return why_nowhere(
-            self.always if lacking is None else lacking, events=events, sure=lacking is not None
+        """Why so many events have no place, to be read after their number."""
+        verb = "lacks" if events == 1 else "lack"
+        return (
+            f"{verb} {', '.join(lacking) if lacking else 'scores that every calibration row had'}"
         )
 
     @property
@@ -218,7 +334,7 @@ class Calibration:
             for name, column in zip(self.names, scores, strict=True):
                 if np.isinf(column).any():
                     raise ValueError(infinite(name))
-        return self._placing.many(scores, whole=finite)
+        return self._placement.many(scores, whole=finite)
 
     def place_one(self, scores: Mapping[str, float]) -> int:
         """`place` for one event, without arrays; the same cell. A score that is not given is missing, unless one is misspelt."""
@@ -226,7 +342,7 @@ class Calibration:
         given = [
             float(get(name, math.nan)) for name in self.names
         ]  # a float32 would be compared in its own precision
-        cell = self._placing.one(given)
+        cell = self._placement.one(given)
         if cell is None:  # a score is missing, or refused
             unknown = sorted(scores.keys() - set(self.names))
             if unknown and not scores.keys() >= set(self.names):
@@ -291,7 +407,8 @@ class Calibration:
                 f"a calibration needs {sorted(wanted)}; missing {sorted(wanted - set(record))}"
             )
         models = [
-            Model.from_dict(record[name]) for name in ("shift", "right_clean", "right_shifted")
+            Combination.from_dict(record[name])
+            for name in ("shift", "right_clean", "right_shifted")
         ]
         kinds = tuple(map(str, record["kinds"]))
         deployed = Deployed.from_dict(record["deployed"]) if "deployed" in record else None
@@ -343,12 +460,12 @@ class Calibration:
         return column
 
     @cached_property
-    def _placing(self) -> Placing:
+    def _placement(self) -> Placement:
         models = self.shift, self.right_clean, self.right_shifted
         alarm = None
         if self.deployed is not None:
             alarm = self.names.index(self.deployed.name), self.deployed.threshold
-        return Placing(models, self.references, self.reach, self._gaps, alarm)
+        return Placement(models, self.references, self.reach, self._gaps, alarm)
 
     @property
     def _gaps(self) -> tuple[bool, ...]:
@@ -382,11 +499,11 @@ def calibrate(
     rows = checked_rows(columns, kind, correct, groups=groups, clean=clean)
     references = [thinned(column[rows.kind == 0]) for column in rows.columns.values()]
     table = _ranked(rows, references)
-    weights, is_clean = learning.even(rows.kind), rows.kind == 0
+    weights, is_clean = combination.even(rows.kind), rows.kind == 0
     right = rows.correct.astype(np.float64)
     members = [i for i, name in enumerate(rows.columns) if name not in aside]
     learned = table[:, members]
-    folds = learning.folds_of(rows.groups, rows.kind, np.random.default_rng([seed, 4]))
+    folds = combination.folds_of(rows.groups, rows.kind, np.random.default_rng([seed, 4]))
     # The three slopes of one supervisor have nothing to overfit, and folds would blur its bins.
     several, every = len(members) > 1, np.ones(len(right), dtype=bool)
     fits = (
@@ -396,19 +513,21 @@ def calibrate(
     )
     models, bins = [], []
     for on, marks, w, ridge, most in fits:
-        coefficients = learning.fitted(learned[on], marks[on], w[on], ridge=ridge)
-        kept = learning.scored(coefficients, learned)
+        coefficients = combination.fitted(learned[on], marks[on], w[on], ridge=ridge)
+        kept = combination.scored(coefficients, learned)
         scores = kept.copy()
         if several:
-            scores[on] = learning.held_out(learned[on], marks[on], w[on], folds[on], ridge=ridge)
+            scores[on] = combination.held_out(learned[on], marks[on], w[on], folds[on], ridge=ridge)
         count = min(most, max(2, int(on.sum()) // LEAST_PER_BIN))
         if on is every:
             scarce = int(min(is_clean.sum(), (~is_clean).sum()))
             count = min(
                 count, max(2, min(FEW_BINS, scarce // LEAST_OF_FEW), scarce // LEAST_SCARCE)
             )
-        edges = learning.edges_between(scores[on], w[on], count, kept=kept[on])
-        models.append(Model(learning.spread(coefficients, members, len(rows.columns)), edges))
+        edges = combination.edges_between(scores[on], w[on], count, kept=kept[on])
+        models.append(
+            Combination(combination.spread(coefficients, members, len(rows.columns)), edges)
+        )
         bins.append(np.searchsorted(edges, scores, side="right"))
     reach = tuple((float(np.nanmin(c)), float(np.nanmax(c))) for c in rows.columns.values())
     chosen = tuple(tuple(map(float, reference)) for reference in references)
@@ -435,17 +554,56 @@ def calibrate(
         )
         notes = tuple(dict.fromkeys((*rows.notes, *counted.notes)))
         made = replace(made, notes=notes, grouped=units is not None)
-        return with_leans(filled(made, counted, made.place(counted.columns)), counted, times)
+        return with_leans(_filled(made, counted, made.place(counted.columns)), counted, times)
     if deployed is not None:
         raised = deployed.raised(rows.columns[deployed.name])
         bins[1:] = [
             some + model.bins * raised for some, model in zip(bins[1:], models[1:], strict=True)
         ]
     cells = ((bins[0] * made.shape[1] + bins[1]) * made.shape[2] + bins[2]) * 2
-    return with_leans(filled(made, rows, cells), rows, times)
+    return with_leans(_filled(made, rows, cells), rows, times)
 
 
-def _cells(models: Sequence[Model], deployed: Deployed | None) -> int:
+def _filled(made: Calibration, rows: Rows, cells: NDArray[Any]) -> Calibration:
+    """With the rows counted, and how many of each kind are independent."""
+    table, placed = np.zeros(made.table.shape, dtype=np.int64), cells != NOWHERE
+    outcome = (~rows.correct[placed]).astype(np.int64)
+    np.add.at(table, (rows.kind[placed], outcome, cells[placed]), 1)
+    if not made.grouped:
+        return replace(made, table=table)
+    from roadworthy.statistics.clusters import effective_size
+
+    columns = made.shift_bin(cells).astype(np.float64), rows.correct.astype(np.float64)
+    found = []
+    for number in range(len(made.kinds)):
+        on = rows.kind == number
+        sizes = [
+            float(effective_size(column[on], rows.groups[on])) for column in columns if on.any()
+        ]
+        found.append(min(sizes, default=0.0))
+    return replace(made, table=table, independent=tuple(found))
+
+
+def of_firm_kinds(calibration: Calibration) -> Calibration:
+    """Without kinds of fewer than FEW_OF_A_KIND independent rows; all of them if every kind is thin.
+
+    >>> rng = np.random.default_rng(0)
+    >>> kind = np.repeat(["clean", "fog", "snow"], [300, 300, 3])
+    >>> scores = {"energy": rng.normal(2.0 * (kind != "clean"))}
+    >>> of_firm_kinds(calibrate(scores, kind, rng.random(603) < 0.8)).kinds
+    ('clean', 'fog')
+    """
+    enough = calibration.effective >= FEW_OF_A_KIND
+    enough[0] = True
+    if enough.all() or not enough[1:].any():
+        return calibration
+    keep = np.flatnonzero(enough).tolist()
+    independent = tuple(calibration.independent[k] for k in keep) if calibration.independent else ()
+    kinds = tuple(calibration.kinds[k] for k in keep)
+    return replace(calibration, kinds=kinds, table=calibration.table[keep], independent=independent)
+
+
+def _cells(models: Sequence[Combination], deployed: Deployed | None) -> int:
     return 2 * math.prod(m.bins for m in models) * (1 if deployed is None else 4)
 
 

@@ -1,12 +1,20 @@
-"""What a window of unlabelled events says: the rate of shift, the accuracy, the expected cost, and how sure one can be.
+"""What a window of unlabelled events says: rate of shift, accuracy, expected cost, intervals.
 
-A window is counts over the cells of a `Calibration`. Its likelihood is that of a mixture of clean and shifted events, for every
-rate on a grid and every draw of what clean and shifted may be (`roadworthy.analysis.risk.draws`: calibration uncertainty, and the
-step to an unseen kind). Every sum over events is a sum over cells, so that the cost of an answer does not grow with the window.
+A window is counts over the cells of a `Calibration`. Events fall into the bins of the shift score
+as a mixture of clean and shifted events. The posterior is worked out on a grid, without random
+draws: rate of shift (Jeffreys' prior, and 10% at no shift and at nothing but shift) x kind of
+shift x tilt. A *tilt* makes the shifted events look more or less shifted than those calibrated:
+their histogram is multiplied by exp(t x log-likelihood ratio / 3), t normal.
 
-The *rate* is the probability of shift behind the window. The *accuracy* is the window's own share of right answers: its interval
-holds the chance by which events turn out right. The *risk* is the event tree's expected cost of an event of the window, without
-that chance; `exceedance` is the probability that it is above the tolerable.
+- *Luck of the calibration rows*: the log-likelihood of n events is divided by 1 + n / rows.
+- *Rate*: the posterior mean. Its interval holds for kinds of shift like those calibrated.
+- *Accuracy*: the mean over events of (1 - q) P(right | clean) + q P(right | shifted), where
+  q = P(shifted | bin of the shift score). Both probabilities are read from the event's own scores.
+- *Interval of the accuracy*: the posterior, the accuracy of shifted events moved on the logit scale
+  by a normal (a kind that was not calibrated), and the binomial chance of the window's events.
+- *Second opinion*: if confidence tells right from wrong on clean rows, the difference between the
+  confidence seen and the one expected, beyond two standard errors, moves the accuracy.
+- *Risk*: the event tree's expected cost of an event, without the chance of the window's own events.
 
 >>> from roadworthy.analysis.risk.calibration import calibrate
 >>> from roadworthy.analysis.risk.prototypes import accuracy_tree
@@ -16,71 +24,198 @@ that chance; `exceedance` is the probability that it is above the tolerable.
 >>> calibration = calibrate({"energy": scores}, np.where(shifted, "fog", "clean"), right)
 >>> estimator = Estimator(calibration, accuracy_tree(), tolerable=0.2)
 >>> live = rng.random(400) < 0.5
->>> window = np.bincount(calibration.place({"energy": rng.normal(2.5 * live)}), minlength=calibration.cells)
->>> found = estimator.estimate(window)
->>> bool(found.rate_low[0] < live.mean() < found.rate_high[0]), bool(found.exceedance[0] > 0.9), found.cannot_tell
-(True, True, (None,))
+>>> cells = calibration.place({"energy": rng.normal(2.5 * live)})
+>>> found = estimator.estimate(np.bincount(cells, minlength=calibration.cells))
+>>> bool(found.rate_low[0] < live.mean() < found.rate_high[0]), bool(found.exceedance[0] > 0.9)
+(True, True)
+>>> found.cannot_tell
+(None,)
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from roadworthy.analysis.risk import draws as worlds
-from roadworthy.analysis.risk.calibration import Calibration
-from roadworthy.analysis.risk.doubts import doubts, separation
-from roadworthy.analysis.risk.estimates import Belief, Estimates, Odds
+from roadworthy.analysis.risk.alarmed_cells import alarmed_cells
+from roadworthy.analysis.risk.calibration import Calibration, of_firm_kinds
 from roadworthy.analysis.risk.kind_costs import cells_at, cells_of_kinds, cost_at, parameters_at
-from roadworthy.analysis.risk.likely_worlds import MOST, PRIOR, LikelyWorlds, Rates
-from roadworthy.analysis.risk.live import live
-from roadworthy.analysis.risk.mean_parameters import mean_parameters
-from roadworthy.analysis.risk.misfit import Looks, Swing, believed_of, swing_of
 from roadworthy.analysis.risk.prototypes import (
     LIVE_PARAMETERS,
     answer_costs,
     asks_for_alarms,
     refuse_live_constants,
 )
-from roadworthy.analysis.risk.sums import TINY, Known, Weighed, Window
-from roadworthy.analysis.risk.tree import Tree, expectation
-from roadworthy.analysis.risk.unlike import Unlike, leant
-from roadworthy.analysis.risk.weighted import (
-    among,
-    check_confidence,
-    divided,
-    quantiles,
-    reaching,
-    span_of,
-    spanned,
-    told,
-    with_chance,
-)
+from roadworthy.analysis.risk.quantiles import RESOLUTION, histogram, quantiles, with_chance
+from roadworthy.analysis.risk.refusal import Refusal, separation
+from roadworthy.analysis.risk.tree import Tree, evaluate, expectation, nodes
 
 Floats = NDArray[np.float64]
 
-RATES = 101
-"""Rates of shift on the grid, from 0 to 1, denser towards both ends, where rates are told more finely."""
-NONE = 0.01
-"""Rates nearer to 0 or 1 than this are not told from it: an interval that reaches there reaches the end."""
+RATES = 61
+"""Rates on the grid: sin^2 of even steps, on which Jeffreys' prior is even."""
+ENDS = 0.1
+"""Prior probability of no shift at all, and of nothing but shift."""
+TILTS = np.linspace(-2.0, 2.0, 9)
+TILT_SCALE = 3.0
+TILT_POINT, TILT_INTERVAL = 0.5, 1.0
+"""Standard deviation of the tilt, for points and for intervals."""
+SWAY = 0.8
+"""Standard deviation, in logits, by which the accuracy of a new kind of shift may differ; larger
+if the calibrated kinds differ by more."""
+NORMAL = np.linspace(-2.4, 2.4, 13)
+NORMAL_WEIGHT = np.exp(-0.5 * NORMAL**2) / np.exp(-0.5 * NORMAL**2).sum()
+"""A normal distribution on a grid, for the sway."""
+SWAYED = 400
+"""Steps of the table of swayed accuracies."""
+TRUST = (0.75, 0.85)
+"""The AUC of confidence on clean rows (right against wrong) from which on the second opinion
+counts, and at which it counts in full."""
+OPINION, BEYOND = 1.5, 2.0
+"""Weight of the second opinion, and the standard errors that it must exceed."""
+PULL = 4.0
+"""Rows of the mean that are added to each bin of being right."""
+NEAR = 0.01
+"""Rates nearer to 0 or 1 than this are not told from it."""
+NEGLIGIBLE = 1e-7
 CHUNK = 48
-"""Windows at a time, so that the draws x rates of all of them stay near the processor."""
-NEAR = 40_000
-"""Draws x rates x windows that stay in the fastest memory where little else is worked out."""
-NEGLIGIBLE = 1e-13
-"""The probability of a rate below which it is left out of what follows."""
-UNLIKELY = 1e-6
-"""An exceedance of which the rates that are left out may be a part worth having in its log-odds."""
+"""Windows at a time, so that windows x grid stays near the processor."""
+JEFFREYS = (0.5, 0.5)
+TINY = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """One entry a window."""
+
+    n: Floats
+    rate: Floats
+    rate_low: Floats
+    rate_high: Floats
+    accuracy: Floats
+    accuracy_low: Floats
+    accuracy_high: Floats
+    risk: Floats
+    risk_low: Floats
+    risk_high: Floats
+    exceedance: Floats
+    """P(risk > tolerable)."""
+    log_odds: Floats
+    strangeness: Floats
+    """The probability that a window of what was calibrated looks at least as strange."""
+    cannot_tell: tuple[str | None, ...]
+    """Why there is no estimate; None if there is one."""
+
+    def __len__(self) -> int:
+        return len(self.n)
+
+
+class Odds(NamedTuple):
+    """What an alarm asks of windows: is the risk above the tolerable, and is it more than chance?
+
+    >>> odds = Odds(np.array([2.0, 2.0, -1.0]), np.array([20.0, 5.0, 20.0]))
+    >>> odds.judged(-np.inf).tolist(), odds.judged(9.0).round(2).tolist()
+    ([2.0, 2.0, -1.0], [2.0, -4.0, -1.0])
+    >>> odds.judged(9.0, sure=3.0).round(2).tolist()
+    [2.0, -1.0, -1.0]
+    """
+
+    above: Floats
+    """Log-odds that the risk is above the tolerable."""
+    evidence: Floats
+    """Log of P(risk above the tolerable) / P(no shift at all)."""
+
+    def judged(self, burden: float, sure: float = np.inf) -> Floats:
+        """Log-odds above the tolerable if no shift weighs exp(burden) times as much beforehand.
+
+        Log-odds beyond `sure` need no proof: they count from there if that says more.
+        """
+        if burden == -np.inf:
+            return self.above
+        result: Floats = -np.logaddexp(-self.above, burden - self.evidence)
+        return result if sure == np.inf else np.maximum(result, self.above - sure)
+
+
+@dataclass(frozen=True, eq=False)
+class Belief:
+    """For each cell, the probability that an event there is right, and that it is shifted."""
+
+    right: Floats
+    shifted: Floats
+
+
+class _Sums(NamedTuple):
+    """By window and bin of the shift score: events, and right answers if clean, if shifted."""
+
+    events: Floats
+    if_clean: Floats
+    if_shifted: Floats
+
+
+class _Mix(NamedTuple):
+    """By window and grid point: how many events are shifted, and right answers to both sorts."""
+
+    events: Floats
+    """Windows x 1."""
+    shifted: Floats
+    right_clean: Floats
+    right_shifted: Floats
+
+    @property
+    def clean(self) -> Floats:
+        return np.maximum(self.events - self.shifted, 0.0)
+
+    @property
+    def accuracy(self) -> Floats:
+        return (self.right_clean + self.right_shifted) / self.events
+
+    def moved(self, shifted: float, clean: float = 0.0) -> _Mix:
+        """With the accuracies of shifted and of clean events moved on the logit scale."""
+        right_shifted = self.shifted * _moved(_share_of(self.right_shifted, self.shifted), shifted)
+        if not clean:
+            return self._replace(right_shifted=right_shifted)
+        right_clean = self.clean * _moved(_share_of(self.right_clean, self.clean), clean)
+        return self._replace(right_shifted=right_shifted, right_clean=right_clean)
+
+    def led(self, opinion: Floats) -> _Mix:
+        """With all accuracies higher by a window's second opinion."""
+        if not opinion.any():
+            return self
+        by = opinion[:, None]
+        return self._replace(
+            right_clean=np.clip(self.right_clean + by * self.clean, 0.0, self.clean),
+            right_shifted=np.clip(self.right_shifted + by * self.shifted, 0.0, self.shifted),
+        )
+
+    def only(self, points: NDArray[np.bool_]) -> _Mix:
+        return _Mix(self.events, *(part[:, points] for part in self[1:]))
+
+
+class _Read(NamedTuple):
+    """Windows, and how likely every grid point is in each."""
+
+    sums: _Sums
+    parts: tuple[_Sums, ...]
+    """The events without an alarm and those with one; none if the tree does not ask."""
+    n: Floats
+    effective: Floats
+    likelihood: Floats
+    point: Floats
+    """Posterior of the points, windows x grid."""
+    wide: Floats
+    """Posterior of the intervals."""
 
 
 class Estimator:
-    """Everything about a calibration and a tree that does not depend on the stream, worked out once.
+    """All that depends on the calibration and the tree alone, worked out once.
 
-    `prior` are pseudo-events (shifted, clean) that are believed of the rate before there are any, and less the fuller a window is.
+    `constants` are the tree's parameters that no stream gives: a probability, or
+    (successes, trials). `prior` are pseudo-events (shifted, clean): what is believed of the rate
+    while a window fills.
     """
 
     def __init__(
@@ -90,40 +225,122 @@ class Estimator:
         *,
         constants: Mapping[str, ArrayLike] | None = None,
         tolerable: float | None = None,
-        prior: tuple[float, float] = PRIOR,
-        draws: int = 100,
-        seed: int = 0,
-        tilt: float = worlds.TILT,
-        sway: float = worlds.SWAY,
-        rates: int = RATES,
+        prior: tuple[float, float] = JEFFREYS,
     ) -> None:
+        calibration = of_firm_kinds(calibration)
         self.calibration, self.tree, self.tolerable = calibration, tree, tolerable
-        self.constants = dict(constants or {})
-        unknown = [
-            name for name in tree.parameters if name not in (*LIVE_PARAMETERS, *self.constants)
-        ]
+        self.constants = {name: _constant(name, v) for name, v in (constants or {}).items()}
+        unknown = [n for n in tree.parameters if n not in (*LIVE_PARAMETERS, *self.constants)]
         if unknown:
             raise ValueError(
-                f"the tree has parameters that no stream gives: {', '.join(unknown)}; give their values, or use "
-                f"{', '.join(LIVE_PARAMETERS)}"
+                f"The tree has parameters that no stream gives: {', '.join(unknown)}. Give their "
+                f"values, or use {', '.join(LIVE_PARAMETERS)}."
             )
         refuse_live_constants(self.constants)
-        for name, value in self.constants.items():
-            worlds.check_constant(name, value, draws)
+        if not (prior[0] > 0 and prior[1] > 0):
+            raise ValueError(f"The prior of the rate is two positive numbers, found {prior}.")
         self.separation = separation(calibration)
-        # Alarms of a supervisor at work are told apart by the cells themselves.
-        apart = (
-            self.separation.cut if calibration.deployed is None and asks_for_alarms(tree) else None
+        self._prior = prior
+        self._answers, self._asks = answer_costs(tree), asks_for_alarms(tree)
+        self._before = cells_at(calibration, prior[0] / (prior[0] + prior[1]))
+        self._learn_bins()
+        self._learn_right()
+        self._learn_confidence()
+        self._lay_grid()
+        self._refusal = Refusal(calibration, self.separation, self._bins)
+
+    # -- what the calibration's counts say -----------------------------------------------------
+
+    def _learn_bins(self) -> None:
+        """Histograms over the bins of the shift score, one a kind, clean first.
+
+        Perks' prior: one row in all, however many bins there are.
+        """
+        cal = self.calibration
+        self._counts = cal.table * cal.worth[:, None, None]  # kinds x (right, wrong) x cells
+        bins = self._by_bin(self._counts.sum(axis=1)) + 1.0 / cal.shift.bins
+        self._bins: Floats = bins / bins.sum(axis=1, keepdims=True)
+        shifted = 1.0 / np.mean(1.0 / np.maximum(cal.effective[1:], 1.0))
+        self._rows = float(max(min(cal.effective[0], shifted), 1.0))
+
+    def _by_bin(self, cells: Floats) -> Floats:
+        """Sums over the cells (last axis) of each bin of the shift score."""
+        result: Floats = cells.reshape(*cells.shape[:-1], self.calibration.shift.bins, -1).sum(-1)
+        return result
+
+    def _learn_right(self) -> None:
+        """P(right) by cell: if clean, from clean rows by the bin of the clean model; if shifted,
+        from shifted rows, kinds even, by the bin of the other. Cells with an alarm stand apart."""
+        cal, rows = self.calibration, self._counts
+        self._alarm = alarmed_cells(cal)
+        apart = self._alarm * (1 if self._asks or cal.deployed is not None else 0)
+        place = np.arange(cal.cells) // 2
+        _, clean_bins, shifted_bins, _ = cal.shape
+        self._clean_bin = place // shifted_bins % clean_bins + clean_bins * apart
+        shifted_bin = place % shifted_bins + shifted_bins * apart
+        even = cal.effective[1:].mean() / np.maximum(cal.effective[1:], 1.0)
+        self._if_clean = _right_by_bin(rows[0], self._clean_bin, apart)
+        self._if_shifted = _right_by_bin(np.tensordot(even, rows[1:], 1), shifted_bin, apart)
+        outcomes = rows.sum(axis=2) + 0.5
+        logits = np.log(outcomes[1:, 0] / outcomes[1:, 1])
+        self._sway = max(SWAY, float(logits.std(ddof=1))) if len(logits) > 1 else SWAY
+        self._clean_rows = max(float(cal.effective[0]), 1.0)
+        # Standard error of the clean accuracy, in logits: of all rows, without and with an alarm.
+        halves = np.stack([np.ones(cal.cells), ~self._alarm, self._alarm], axis=1)
+        outcomes = rows[0] @ halves + 0.5
+        self._luck = np.sqrt(outcomes.sum(axis=0) / outcomes.prod(axis=0))
+        # Mean and variance of a shifted accuracy under the sway, by the accuracy before it.
+        swayed = _moved(np.linspace(0.0, 1.0, SWAYED + 1)[:, None], self._sway * NORMAL)
+        mean = swayed @ NORMAL_WEIGHT
+        self._swayed = mean, (swayed - mean[:, None]) ** 2 @ NORMAL_WEIGHT
+
+    def _learn_confidence(self) -> None:
+        """Expected confidence by kind and bin of the shift score, and how far to trust it."""
+        rows = self._counts.sum(axis=1)
+        total, count = self._by_bin(rows * self._if_clean), self._by_bin(rows)
+        mean = total.sum(axis=1) / np.maximum(count.sum(axis=1), TINY)
+        self._confidence: Floats = (total + 2.0 * mean[:, None]) / (count + 2.0)
+        self._variance = float(rows[0] @ (self._if_clean - mean[0]) ** 2 / max(rows[0].sum(), TINY))
+        values, place = np.unique(self._if_clean, return_inverse=True)
+        right, wrong = (
+            np.bincount(place, outcome, len(values)) / max(outcome.sum(), TINY)
+            for outcome in self._counts[0]
         )
-        self.draws = worlds.drawn(calibration, draws=draws, seed=seed, tilt=tilt, cut=apart)
-        self.rates = np.sin(np.linspace(0.0, np.pi / 2, rates)) ** 2
-        up_or_down, self._ways = worlds.ways(draws, rates)
-        self._sway = worlds.Sway(sway, up_or_down)
-        self._looks, self._unlike = Looks.of(calibration), Unlike.of(calibration)
-        self._answers = answer_costs(tree)
-        self._likely = LikelyWorlds(calibration, self.draws, self.rates, prior)
-        self._clean_share = self._likely.clean_share
-        self._before = cells_at(self.calibration, prior[0] / (prior[0] + prior[1]))
+        auc = float(right @ (np.cumsum(wrong) - wrong / 2.0))
+        self._trust = float(np.clip((auc - TRUST[0]) / (TRUST[1] - TRUST[0]), 0.0, 1.0))
+
+    def _lay_grid(self) -> None:
+        """Rates x kinds x tilts, as one axis: log of the mixture, P(shifted | bin), priors."""
+        clean, kinds = self._bins[0], self._bins[1:]
+        tilt = np.exp(TILTS[:, None] * np.log(kinds / clean)[:, None, :] / TILT_SCALE)
+        shifted = kinds[:, None, :] * tilt
+        shifted /= shifted.sum(axis=2, keepdims=True)
+        self.rates: Floats = np.sin(np.linspace(0.0, np.pi / 2, RATES)) ** 2
+        rate = self.rates[:, None, None, None]
+        mixed = (1.0 - rate) * clean + rate * shifted
+        width = clean.size
+        self._log_mixed = np.log(mixed).reshape(-1, width).T.copy()
+        share = rate * shifted / mixed
+        self._share = share.reshape(-1, width).T.copy()
+        confidence = (1.0 - share) * self._confidence[0] + share * self._confidence[1:, None, :]
+        self._expected = confidence.reshape(-1, width).T.copy()
+        even = np.full(RATES, (1.0 - 2.0 * ENDS) / (RATES - 1))
+        even[[0, -1]] = even[[0, -1]] / 2.0 + ENDS
+        per_rate = len(kinds) * len(TILTS)
+        self._rate_of = np.repeat(self.rates, per_rate)
+        # Before any event the prior is all there is: the Beta of the pseudo-events.
+        a, b = self._prior
+        beta = self.rates ** (a - 0.5) * (1.0 - self.rates) ** (b - 0.5)
+        beta[[0, -1]] /= 2.0
+        self._filling = np.repeat(np.log(beta / beta.sum() + TINY) - np.log(even), per_rate)
+        priors = []
+        for deviation in (TILT_POINT, TILT_INTERVAL):
+            tilts = np.exp(-0.5 * (TILTS / deviation) ** 2)
+            tilts /= tilts.sum() * len(kinds)
+            priors.append(np.log(np.outer(even, np.tile(tilts, len(kinds)))).ravel())
+        self._point_prior, self._wide_prior = priors
+
+    # -- windows -------------------------------------------------------------------------------
 
     def estimate(
         self,
@@ -135,244 +352,43 @@ class Estimator:
     ) -> Estimates:
         """Estimates of one window (cells,) or several (windows, cells); counts may be weights.
 
-        `shrink` (one number, or one a window) is the effective number of events over the counted one, for streams whose
-        events are not independent and for weights; `filled` likewise how much of a full window each is: the less, the more the
-        prior says.
+        `shrink` (one number, or one a window) is the effective number of events over the counted
+        one: below 1 for events that resemble each other, and for weights. `filled` is how much of
+        a full window there is: the less, the more the prior counts.
         """
-        table = np.atleast_2d(np.asarray(counts, dtype=np.float64))
-        if (
-            table.shape[1:] != (self.calibration.cells,)
-            or not np.isfinite(table).all()
-            or (table < 0).any()
-        ):
-            raise ValueError(
-                f"a window is a count, not negative, for each of {self.calibration.cells} cells, found shape {table.shape}"
-            )
-        check_confidence(confidence)
-        factor = np.broadcast_to(np.asarray(shrink, dtype=np.float64), (len(table),))
-        if not ((factor > 0) & (factor <= 1)).all():
-            raise ValueError(
-                "shrink is the effective number of events over the counted one: above 0, at most 1"
-            )
-        full = np.broadcast_to(np.asarray(filled, dtype=np.float64), (len(table),))
-        if not ((full >= 0) & (full <= 1)).all():
-            raise ValueError("filled is how much of a full window there is: from 0 to 1")
+        if not 0.0 < confidence < 1.0:
+            raise ValueError(f"confidence lies between 0 and 1, found {confidence}")
+        table, factor, full = self._checked(counts, shrink, filled)
         parts = [
-            self._some(
-                table[at : at + CHUNK], factor[at : at + CHUNK], full[at : at + CHUNK], confidence
-            )
-            for at in range(0, len(table), CHUNK)
+            self._estimate(table[at], factor[at], full[at], confidence) for at in _chunks(table)
         ]
         columns = {
             f.name: np.concatenate([p[f.name] for p in parts]) if parts else np.zeros(0)
             for f in fields(Estimates)
             if f.name != "cannot_tell"
         }
-        return Estimates(
-            **columns, cannot_tell=tuple(word for p in parts for word in p["cannot_tell"])
-        )
+        reasons = tuple(reason for p in parts for reason in p["cannot_tell"])
+        return Estimates(**columns, cannot_tell=reasons)
 
-    def odds(self, counts: ArrayLike, *, shrink: ArrayLike = 1.0, filled: ArrayLike = 1.0) -> Odds:
-        """The log-odds of exceedance and the evidence against no shift, at a fraction of the cost: what an alarm asks for."""
-        table = np.atleast_2d(np.asarray(counts, dtype=np.float64))
-        factor, full = (np.full(len(table), share, dtype=np.float64) for share in (shrink, filled))
-        found = np.empty((3, len(table)))
-        few = max(1, NEAR // self._likely.log_mixed[:, 0].size)
-        for at in range(0, len(table), few):
-            window, shrunk = (
-                self._window(table[at : at + few], full[at : at + few]),
-                factor[at : at + few],
-            )
-            weights = self._weights(window, shrunk)
-            known, rates = self._known(window, self._clean_share), slice(None)
-            swing = self._swing(window, weights, shrunk, rates)
-            exceeding = self._exceeding(known, rates, swing, weights)
-            found[:, at : at + few] = *exceeding, weights[:, :, 0].sum(axis=0)
-        over, under, clean = np.log(np.maximum(found, 1e-300))
-        return Odds(over - under, over - clean)
-
-    def doubt(self, counts: ArrayLike, *, shrink: ArrayLike = 1.0) -> tuple[str | None, ...]:
-        """Why the figures of windows should not be relied on, as `estimate` says it, at a fraction of the cost."""
-        window = self._window(np.atleast_2d(np.asarray(counts, dtype=np.float64)))
-        factor = np.broadcast_to(np.asarray(shrink, dtype=np.float64), (len(window.n),))
-        strange = doubts(
-            window.by_shift,
-            window.outside,
-            self._likely.log_likelihood(window),
-            factor,
-            self.calibration,
-        )
-        return strange.reasons(self.separation, window.n)
-
-    def points(
-        self, counts: ArrayLike, *, shrink: float = 1.0, filled: float = 1.0
-    ) -> tuple[float, float, float]:
-        """Of one window the rate that splits costs, and accuracy and risk as `estimate` says them, at a fraction of the time."""
-        window = self._window(
-            np.atleast_2d(np.asarray(counts, dtype=np.float64)), np.array([filled])
-        )
-        factor, likelihood = np.array([shrink]), self._likely.log_likelihood(window)
-        likely = self._likely.of_rates(likelihood, window, factor)
-        rate = self._rate(window, likely._replace(told=likely.priced))
-        accuracy, risk = self._points(*self._believed(window, likelihood, factor))
-        return float(rate[0]), float(accuracy[0]), float(risk[0])
-
-    def parameters(
-        self, counts: ArrayLike, *, shrink: float = 1.0, filled: float = 1.0
-    ) -> dict[str, float]:
-        """The tree's parameters in one window: with them it costs what `estimate` says."""
-        window = self._window(
-            np.atleast_2d(np.asarray(counts, dtype=np.float64)), np.array([filled])
-        )
-        weights, known = self._believed(
-            window, self._likely.log_likelihood(window), np.full(len(window.n), shrink)
-        )
-        return mean_parameters(
-            self.tree, self._given(known), self._reweighed(weights, self.draws.usual)
-        )
-
-    def parameters_at(self, rate: float) -> dict[str, float]:
-        """The tree's parameters at a rate of shift before anything is seen, kinds even: with them it costs what `forecast` says."""
-        return parameters_at(self, rate, added=worlds.UNSEEN)
-
-    def _believed(self, window: Window, likelihood: Floats, factor: Floats) -> tuple[Floats, Known]:
-        """How likely every draw and rate is, and what points say of it."""
-        weights, every = self._likely.weights(likelihood, window, factor), slice(None)
-        known = believed_of(
-            self._known(window, self._clean_share), self._swing(window, weights, factor, every)
-        )
-        return weights, leant(known, self._lean(window, weights, known, factor, every))
-
-    def _points(self, weights: Floats, known: Known) -> tuple[Floats, Floats]:
-        """Accuracy and risk."""
-        usual = self._reweighed(weights, self.draws.usual)
-        accuracy, risk = (
-            np.einsum("bwg,bwg->w", usual, v)
-            for v in (known.right / known.total, self._risk(known))
-        )
-        return accuracy, risk
-
-    def _rate(self, window: Window, likely: Rates) -> Floats:
-        return np.where(
-            window.empty,
-            likely.told @ self.rates,
-            told(likely.told, self.rates, vague=likely.alike),
-        )
-
-    def believe(self, counts: ArrayLike, *, shrink: float = 1.0, filled: float = 1.0) -> Belief:
-        """What each cell means, in the light of one window."""
-        table = np.atleast_2d(np.asarray(counts, dtype=np.float64))
-        if table.shape != (1, self.calibration.cells):
-            raise ValueError(
-                f"one window was expected, counts of {self.calibration.cells} cells, found {table.shape}"
-            )
-        window = self._window(table, np.array([filled]))
-        weights = self._weights(window, np.array([shrink]))[:, 0, :]
-        clean = np.einsum("bg,bsg->bs", weights, self._clean_share)
-        shifted = weights.sum(axis=1)[:, None] - clean
-        of_clean, of_shifted = self.draws.right_of_bins(clean, shifted)
-        right = of_clean[:, :, None] + of_shifted[:, None, :]
-        s, c, d, outside = self.calibration.shape
-        wide = np.broadcast_to(shifted.sum(axis=0)[:, None, None, None], (s, c, d, outside))
-        return Belief(np.repeat(right[..., None], outside, axis=-1).ravel(), wide.ravel().copy())
-
-    def forecast(self, rate: float, *, confidence: float = 0.95) -> tuple[float, float, float]:
-        """The risk to expect at a rate of shift before anything is seen, and its interval.
-
-        The risk is what the calibration's counts say, kinds even. A stream may be of one kind, or of one a little beside them: its
-        interval is that of the draws.
-        """
-        if not 0.0 <= rate <= 1.0:
-            raise ValueError(f"a rate of shift lies between 0 and 1, found {rate}")
-        check_confidence(confidence)
-        risk = cost_at(self.tree, self.parameters_at(rate))
-        half = 50.0 * (1.0 - confidence)
-        low, high = np.percentile(self._costs_of_draws(rate), [half, 100.0 - half])
-        return risk, min(float(low), risk), max(float(high), risk)
-
-    def _costs_of_draws(self, rate: float) -> Floats:
-        """What an event costs in each draw, of a window as its own kinds make it: in another, its rate would be another."""
-        expected = self.draws.falling(cells_of_kinds(self.calibration), rate)
-        _, clean_share = self._likely.mixture(np.array([rate]))
-        found = []
-        for at in range(0, len(expected), CHUNK):
-            known = self._known(self._window(expected[at : at + CHUNK]), clean_share)
-            found.append(np.diagonal(self._risk(known)[at : at + CHUNK, :, 0]))
-        return np.concatenate(found)
-
-    def _window(self, table: Floats, filled: float | Floats = 1.0) -> Window:
-        return Window(self.calibration, table, self._before, filled)
-
-    def _some(
+    def _estimate(
         self, table: Floats, shrink: Floats, filled: Floats, confidence: float
     ) -> dict[str, Any]:
-        window = self._window(table, filled)
-        n = window.n
-        likelihood = self._likely.log_likelihood(window)
-        strange = doubts(window.by_shift, window.outside, likelihood, shrink, self.calibration)
-        weights = self._likely.weights(likelihood, window, shrink)
-        by_rate, likely = weights.sum(axis=0), self._likely.of_rates(likelihood, window, shrink)
-        rate_low, rate_high = quantiles(likely.allowed, self.rates, confidence)
-        rate_low, rate_high = (
-            np.where(rate_low < NONE, 0.0, rate_low),
-            np.where(rate_high > 1.0 - NONE, 1.0, rate_high),
-        )
-        # Rates that no window makes likely cost as much as others, and change nothing.
-        near = span_of(by_rate.max(axis=0) > NEGLIGIBLE)
-        weights = weights[:, :, near]
-        swing = self._swing(window, weights, shrink, near)
-        known = self._known(window, self._clean_share[:, :, near])
-        over, under = self._exceeding(known, near, swing, weights)
-        # Where a rate is not told from an end, what holds there is within the intervals. Strangers tell nothing but rates.
-        own_low, own_high = quantiles(by_rate, self.rates, confidence)
-        ends = (
-            (own_low < NONE) & (by_rate[:, 0] > NEGLIGIBLE),
-            (own_high > 1.0 - NONE) & (by_rate[:, -1] > NEGLIGIBLE),
-        )
-        reached = [
-            (on, at)
-            for on, at in zip(ends, (slice(0, 1), slice(-1, None)), strict=True)
-            if on.any()
-        ]
-        weighed = Weighed(known, near, weights, reached, np.maximum(n * shrink, TINY))
-        low, high, risk_low, risk_high = self._intervals(weighed, None, None, confidence)
-        if swing is not None:
-            on = swing.windows
-            doubted = self._intervals(weighed.only(on), swing.only(on), None, confidence)
-            # A doubt reaches further the way a window looks; whether it is an alarm is asked of the same figures.
-            worse, dearer = swing.believed[on, 0] < 0.0, self._dearer(known, swing, weights)[on]
-            low[on], high[on] = (
-                np.minimum(low[on], doubted[0]),
-                np.where(worse, high[on], doubted[1]),
-            )
-            risk_low[on] = np.where(dearer, risk_low[on], doubted[2])
-            risk_high[on] = np.maximum(risk_high[on], doubted[3])
-        # Alarms are asked without it: that answers look sure must not silence one.
-        believed = believed_of(known, swing)
-        lean = self._lean(window, weights, believed, shrink, near)
-        if lean is not None:
-            on = np.flatnonzero(lean)
-            other = self._intervals(
-                weighed.only(on), None if swing is None else swing.only(on), lean[on], confidence
-            )
-            low[on], high[on] = np.minimum(low[on], other[0]), np.maximum(high[on], other[1])
-            risk_low[on], risk_high[on] = (
-                np.minimum(risk_low[on], other[2]),
-                np.maximum(risk_high[on], other[3]),
-            )
-        rate, (accuracy, risk) = (
-            self._rate(window, likely),
-            self._points(weights, leant(believed, lean)),
-        )
+        read = self._read(table, shrink, filled)
+        by_rate = read.wide.reshape(len(table), RATES, -1).sum(axis=2)
+        rate = read.point @ self._rate_of
+        rate_low, rate_high = quantiles(by_rate, self.rates, confidence)
+        rate_low = np.where(rate_low < NEAR, 0.0, rate_low)
+        rate_high = np.where(rate_high > 1.0 - NEAR, 1.0, rate_high)
+        mix, opinion = self._mix(read.sums), self._opinion(read)
+        accuracy, risk = self._points(read, mix, opinion)
+        low, high, risk_low, risk_high = self._intervals(read, mix, opinion, confidence)
+        over, under = self._exceeding(read, mix, opinion)
         log_odds = np.log(np.maximum(over, 1e-300)) - np.log(np.maximum(under, 1e-300))
-        unlikely = np.minimum(over, under) < UNLIKELY
-        if weights.shape[2] < len(self.rates) and unlikely.any():
-            log_odds[unlikely] = self.odds(
-                table[unlikely], shrink=shrink[unlikely], filled=filled[unlikely]
-            ).above
+        strangeness, reasons = self._refusal.of(
+            table, read.sums.events, read.likelihood.max(axis=1), shrink
+        )
         return {
-            "n": n,
-            # Points and intervals weigh the draws differently: once in thousands of windows one would lie beside the other.
+            "n": read.n,
             "rate": rate,
             "rate_low": np.minimum(rate_low, rate),
             "rate_high": np.maximum(rate_high, rate),
@@ -384,120 +400,311 @@ class Estimator:
             "risk_high": np.maximum(risk_high, risk),
             "exceedance": over,
             "log_odds": log_odds,
-            "strangeness": strange.p_value,
-            "cannot_tell": strange.reasons(self.separation, n),
+            "strangeness": strangeness,
+            "cannot_tell": reasons,
         }
 
+    def odds(self, counts: ArrayLike, *, shrink: ArrayLike = 1.0, filled: ArrayLike = 1.0) -> Odds:
+        """What an alarm asks for, without points and intervals."""
+        table, factor, full = self._checked(counts, shrink, filled)
+        found = np.empty((3, len(table)))
+        for at in _chunks(table):
+            read = self._read(table[at], factor[at], full[at])
+            over, under = self._exceeding(read, self._mix(read.sums), self._opinion(read))
+            none = read.wide[:, : read.wide.shape[1] // RATES].sum(axis=1)
+            found[:, at] = over, under, none
+        over, under, none = np.log(np.maximum(found, 1e-300))
+        return Odds(over - under, over - none)
+
+    def doubt(self, counts: ArrayLike, *, shrink: ArrayLike = 1.0) -> tuple[str | None, ...]:
+        """Why there is no estimate of windows, as `estimate` says it."""
+        table, factor, _ = self._checked(counts, shrink, 1.0)
+        events = self._sums(table)[0].events
+        likelihood = (events @ self._log_mixed).max(axis=1)
+        return self._refusal.of(table, events, likelihood, factor)[1]
+
+    def points(
+        self, counts: ArrayLike, *, shrink: float = 1.0, filled: float = 1.0
+    ) -> tuple[float, float, float]:
+        """Rate, accuracy and risk of one window, as `estimate` says them."""
+        read = self._read(*self._checked(counts, shrink, filled))
+        accuracy, risk = self._points(read, self._mix(read.sums), self._opinion(read))
+        return float(read.point[0] @ self._rate_of), float(accuracy[0]), float(risk[0])
+
+    def parameters(
+        self, counts: ArrayLike, *, shrink: float = 1.0, filled: float = 1.0
+    ) -> dict[str, float]:
+        """The tree's parameters in one window: with them it costs what `estimate` says."""
+        read = self._read(*self._checked(counts, shrink, filled))
+        given = self._given(read, self._mix(read.sums), 0.0, self._opinion(read))
+        return mean_parameters(self.tree, given, read.point)
+
+    def parameters_at(self, rate: float) -> dict[str, float]:
+        """The tree's parameters at a rate of shift before anything is seen, kinds even."""
+        return parameters_at(self, rate, added=0.5)
+
+    def believe(self, counts: ArrayLike, *, shrink: float = 1.0, filled: float = 1.0) -> Belief:
+        """What each cell means, in the light of one window."""
+        table, factor, full = self._checked(counts, shrink, filled)
+        if len(table) != 1:
+            raise ValueError(f"one window was expected, found {len(table)}")
+        shifted = self._share @ self._read(table, factor, full).point[0]
+        q = np.repeat(shifted, self.calibration.cells // len(shifted))
+        return Belief((1.0 - q) * self._if_clean + q * self._if_shifted, q)
+
+    def forecast(self, rate: float, *, confidence: float = 0.95) -> tuple[float, float, float]:
+        """The risk to expect at a rate of shift before anything is seen, and its interval.
+
+        The risk is what the calibration's counts say, kinds even. Its interval is over kinds,
+        tilts and sways.
+        """
+        if not 0.0 <= rate <= 1.0:
+            raise ValueError(f"a rate of shift lies between 0 and 1, found {rate}")
+        risk = cost_at(self.tree, self.parameters_at(rate))
+        clean, *kinds = cells_of_kinds(self.calibration)
+        table = np.array([(1.0 - rate) * clean + rate * kind for kind in kinds])
+        nearest = int(np.abs(self.rates - rate).argmin())
+        cells = self._read(table, np.ones(len(table)), np.ones(len(table)))
+        prior = self._wide_prior.reshape(RATES, len(kinds), -1)[nearest]
+        weights = np.zeros((len(kinds), RATES, len(kinds), len(TILTS)))
+        for k in range(len(kinds)):
+            weights[k, nearest, k] = np.exp(prior[k] - prior[k].max())
+        read_at = cells._replace(wide=weights.reshape(len(kinds), -1))
+        nothing = np.zeros(len(kinds))
+        values, weight = self._risks(read_at, self._mix(cells.sums), nothing)
+        low, high = _spanned(values.reshape(1, -1), weight.reshape(1, -1), confidence)
+        return risk, min(float(low[0]), risk), max(float(high[0]), risk)
+
+    def _checked(
+        self, counts: ArrayLike, shrink: ArrayLike, filled: ArrayLike
+    ) -> tuple[Floats, Floats, Floats]:
+        table = np.atleast_2d(np.asarray(counts, dtype=np.float64))
+        cells = self.calibration.cells
+        if table.shape[1:] != (cells,) or not np.isfinite(table).all() or (table < 0).any():
+            raise ValueError(
+                f"a window is a count, not negative, for each of {cells} cells, "
+                f"found shape {table.shape}"
+            )
+        factor, full = (
+            np.broadcast_to(np.asarray(v, dtype=np.float64), (len(table),))
+            for v in (shrink, filled)
+        )
+        if not ((factor > 0) & (factor <= 1)).all():
+            raise ValueError("shrink is effective over counted events: above 0, at most 1")
+        if not ((full >= 0) & (full <= 1)).all():
+            raise ValueError("filled is how much of a full window there is: from 0 to 1")
+        return table, factor, full
+
+    def _sums(self, table: Floats) -> tuple[_Sums, tuple[_Sums, ...]]:
+        """Sums over cells, of all events, and of those without and with an alarm if asked for."""
+
+        def summed(some: Floats) -> _Sums:
+            rights = (self._by_bin(some * right) for right in (self._if_clean, self._if_shifted))
+            return _Sums(self._by_bin(some), *rights)
+
+        parts = (~self._alarm, self._alarm) if self._asks else ()
+        return summed(table), tuple(summed(table * on) for on in parts)
+
+    def _read(self, table: Floats, shrink: Floats, filled: Floats) -> _Read:
+        n = table.sum(axis=1)
+        empty = n <= TINY
+        # An empty window is read as what is expected of one event: zero right answers are not.
+        sums, parts = self._sums(np.where(empty[:, None], self._before, table))
+        likelihood = sums.events @ self._log_mixed
+        effective = np.maximum(n * shrink, TINY)
+        luck = np.where(empty, 0.0, shrink / (1.0 + effective / self._rows))
+        log = likelihood * luck[:, None] + (1.0 - filled)[:, None] * self._filling
+        point, wide = (_normalised(log + p) for p in (self._point_prior, self._wide_prior))
+        return _Read(sums, parts, n, effective, likelihood, point, wide)
+
+    def _mix(self, sums: _Sums) -> _Mix:
+        if_clean, if_shifted = sums.if_clean @ self._share, sums.if_shifted @ self._share
+        right_clean = sums.if_clean.sum(axis=1)[:, None] - if_clean
+        events = np.maximum(sums.events.sum(axis=1), TINY)[:, None]
+        return _Mix(events, sums.events @ self._share, right_clean, if_shifted)
+
+    def _opinion(self, read: _Read) -> Floats:
+        """By how much accuracies are moved because confidence is not as expected."""
+        if not self._trust:
+            return np.zeros(len(read.n))
+        events = np.maximum(read.sums.events.sum(axis=1), TINY)
+        expected = np.einsum("wg,wg->w", read.point, read.sums.events @ self._expected)
+        gap = (read.sums.if_clean.sum(axis=1) - expected) / events
+        error = np.sqrt(self._variance * (1.0 / read.effective + 1.0 / self._rows))
+        result: Floats = np.sign(gap) * np.maximum(np.abs(gap) - BEYOND * error, 0.0)
+        return np.where(read.n <= TINY, 0.0, self._trust * OPINION * result)
+
+    def _points(self, read: _Read, mix: _Mix, opinion: Floats) -> tuple[Floats, Floats]:
+        led = mix.led(opinion)
+        accuracy = np.einsum("wg,wg->w", read.point, led.accuracy)
+        risk = np.einsum("wg,wg->w", read.point, self._risk(read, mix, 0.0, opinion))
+        return accuracy, risk
+
     def _intervals(
-        self, weighed: Weighed, swing: Swing | None, lean: Floats | None, confidence: float
+        self, read: _Read, mix: _Mix, opinion: Floats, confidence: float
     ) -> tuple[Floats, Floats, Floats, Floats]:
         """Of the window's own accuracy, its chance included, and of its risk."""
-        known, weights, events = weighed.known, weighed.weights, weighed.events
-        elsewhere = leant(self._elsewhere(known, weighed.rates, swing), lean)
-        low, high = reaching(
-            elsewhere.right / known.total,
-            weights,
-            weighed.ends,
-            lambda v, w, on: with_chance(among(v, w, 0.0, 1.0), events[on], confidence),
-        )
-        cost = reaching(
-            self._risk(elsewhere), weights, weighed.ends, lambda v, w, _: spanned(v, w, confidence)
-        )
-        return low, high, *cost
-
-    def _dearer(self, known: Known, swing: Swing, weights: Floats) -> NDArray[np.bool_]:
-        """Which windows look as if they cost more than expected."""
-        more = self._risk(believed_of(known, swing)) - self._risk(known)
-        return np.asarray(
-            np.einsum("bwg,bwg->w", weights, np.broadcast_to(more, weights.shape)) > 0.0
-        )
-
-    def _weights(self, window: Window, shrink: Floats) -> Floats:
-        return self._likely.weights(self._likely.log_likelihood(window), window, shrink)
-
-    def _swing(self, window: Window, weights: Floats, shrink: Floats, rates: slice) -> Swing | None:
-        """By how much accuracies are moved by draw, window and rate; None where all windows look as their shift scores say."""
-        excess = np.where(
-            window.empty,
-            0.0,
-            self._looks.excess(window, *self._seen(window, weights, shrink, rates)),
-        )
-        return swing_of(excess, self._ways[:, rates], weights) if excess.any() else None
-
-    def _lean(
-        self, window: Window, weights: Floats, known: Known, shrink: Floats, rates: slice
-    ) -> Floats | None:
-        """By how much right or wrong answers are moved in windows unlike all that was calibrated; None where none is."""
-        if not self._unlike.trust:
-            return None
-        accuracy = np.einsum(
-            "bwg,bwg->w", self._reweighed(weights, self.draws.usual), known.right / known.total
-        )
-        return self._unlike.lean(window, *self._seen(window, weights, shrink, rates), accuracy)
-
-    def _seen(
-        self, window: Window, weights: Floats, shrink: Floats, rates: slice
-    ) -> tuple[Floats, Floats]:
-        """The mean rate of each window, and what part of its events is counted as independent."""
-        rate = np.minimum(np.maximum(weights.sum(axis=0) @ self.rates[rates], 0.0), 1.0)
-        return rate, np.minimum(shrink, MOST / np.maximum(window.n, TINY))
-
-    def _reweighed(self, weights: Floats, by: Floats) -> Floats:
-        """The weights if some draws are likelier than they were drawn: those of kinds like the calibrated ones."""
-        found = weights * by[:, None, None]
-        found /= found.sum(axis=(0, 2))[:, None]
-        return found
-
-    def _elsewhere(self, known: Known, rates: slice, swing: Swing | None) -> Known:
-        """What may be right under a kind of shift that is none of the calibrated."""
-        sway = self._sway.moved(known.right_shifted, known.shifted, rates)
-        doubted = None if swing is None else swing.doubted
-        return known.moved(sway, doubted, lambda part: self._elsewhere(part, rates, swing))
-
-    def _known(self, window: Window, share: Floats) -> Known:
-        """How many of a window's events are clean, and right, by draw and rate."""
-        if_clean, if_shifted = self.draws.right_if(window.clean, window.shifted)
-        right_shifted = if_shifted.sum(axis=2, keepdims=True) - np.matmul(if_shifted, share)
-        clean, events = np.matmul(window.by_shift, share), window.by_shift.sum(axis=1)[:, None]
-        return Known(window, share, events, clean, np.matmul(if_clean, share), right_shifted)
-
-    def _risk(self, known: Known) -> Floats:
-        """The tree's expected cost; where a case costs what its answer does, right answers are all that is counted."""
+        likely = read.wide.max(axis=0) > NEGLIGIBLE
+        some, weights = mix.only(likely), read.wide[:, likely]
+        rights = np.zeros((len(weights), RESOLUTION + 1))
+        for z, weight in zip(NORMAL, NORMAL_WEIGHT, strict=True):
+            rights += weight * histogram(some.moved(self._sway * z).accuracy, weights)
+        events = read.effective / (1.0 + read.effective / self._rows)
+        low, high = with_chance(rights, events, confidence)
+        worse, better = 2.0 * np.minimum(opinion, 0.0), 2.0 * np.maximum(opinion, 0.0)
+        low, high = np.maximum(low + worse, 0.0), np.minimum(high + better, 1.0)
         if self._answers is not None:
             right, wrong = self._answers
-            return np.asarray(known.right * ((right - wrong) / known.total) + wrong)
-        return np.broadcast_to(
-            np.asarray(expectation(self.tree, self._given(known))), known.clean.shape
-        )
+            # Accuracies are known as well as so many rows say, whatever the window is.
+            ends = with_chance(rights, np.full(len(low), self._rows), confidence)
+            moved = np.clip(ends[0] + worse, 0.0, 1.0), np.clip(ends[1] + better, 0.0, 1.0)
+            costs = [wrong + (right - wrong) * end for end in moved]
+            return low, high, np.minimum(*costs), np.maximum(*costs)
+        plain = _spanned(*self._risks(read, mix, np.zeros_like(opinion)), confidence)
+        if opinion.any():
+            other = _spanned(*self._risks(read, mix, 2.0 * opinion), confidence)
+            return low, high, np.minimum(plain[0], other[0]), np.maximum(plain[1], other[1])
+        return low, high, *plain
 
-    def _given(self, known: Known) -> dict[str, Any]:
-        """The tree's parameters, by draw and rate."""
-        cut = self.separation.cut
-        seen = live(
-            self.tree,
-            known,
-            lambda on: self._known(known.window.part(cut, detected=on), known.clean_share),
-        )
-        given = {**self.constants, **dict(seen)}
+    def _risks(self, read: _Read, mix: _Mix, opinion: Floats) -> tuple[Floats, Floats]:
+        """The risk for every sway and grid point, windows x values, and the weights."""
+        values = [self._risk(read, mix, z, opinion) for z in NORMAL]
+        weights = [weight * read.wide for weight in NORMAL_WEIGHT]
+        return np.concatenate(values, axis=1), np.concatenate(weights, axis=1)
+
+    def _exceeding(self, read: _Read, mix: _Mix, opinion: Floats) -> tuple[Floats, Floats]:
+        """P(risk > tolerable) and P(risk <= tolerable), summed apart so that both have tails.
+
+        Confident answers must not silence an alarm: the second opinion counts if it is for worse.
+        """
+        from scipy.special import ndtr
+
+        if self.tolerable is None:
+            nothing = np.full(len(read.n), np.nan)
+            return nothing, nothing
+        mean, deviation = self._spread(read, mix, np.minimum(opinion, 0.0))
+        above = ndtr((mean - self.tolerable) / np.maximum(deviation, TINY))
+        over = np.einsum("wg,wg->w", read.wide, above)
+        return over, np.einsum("wg,wg->w", read.wide, 1.0 - above)
+
+    def _spread(self, read: _Read, mix: _Mix, opinion: Floats) -> tuple[Floats, Floats]:
+        """Mean and standard deviation of the risk at each grid point: a new kind's accuracy, luck."""
+        if self._answers is None:
+            risks = np.array([self._risk(read, mix, z, opinion) for z in NORMAL])
+            mean = np.tensordot(NORMAL_WEIGHT, risks, 1)
+            return mean, np.sqrt(np.tensordot(NORMAL_WEIGHT, (risks - mean) ** 2, 1))
+        right, wrong = self._answers
+        led, accuracies = mix.led(opinion), self._swayed
+        at = (SWAYED * _share_of(led.right_shifted, led.shifted)).astype(np.intp)
+        mean = led.right_clean + led.shifted * accuracies[0].take(at)
+        clean = led.right_clean * (1.0 - _share_of(led.right_clean, led.clean))
+        variance = led.shifted**2 * accuracies[1].take(at) + led.clean * clean / self._clean_rows
+        risk = wrong + (right - wrong) * mean / led.events
+        return risk, abs(right - wrong) * np.sqrt(variance) / led.events
+
+    def _risk(self, read: _Read, mix: _Mix, z: float, opinion: Floats) -> Floats:
+        """The tree's expected cost, windows x grid, with accuracies z standard deviations higher."""
+        if self._answers is not None:
+            right, wrong = self._answers
+            moved = mix.moved(self._sway * z, self._luck[0] * z) if z else mix
+            return wrong + (right - wrong) * moved.led(opinion).accuracy
+        cost = expectation(self.tree, self._given(read, mix, z, opinion))
+        return np.broadcast_to(np.asarray(cost), mix.shifted.shape)
+
+    def _given(self, read: _Read, mix: _Mix, z: float, opinion: Floats) -> dict[str, Any]:
+        """The tree's parameters, windows x grid, with accuracies z standard deviations higher."""
+        given: dict[str, Any] = {"p_shift": mix.shifted / mix.events, **self.constants}
+        parts = {"": mix}
+        if read.parts:
+            undetected, detected = (self._mix(part) for part in read.parts)
+            parts |= {"_undetected": undetected, "_detected": detected}
+            given["tpr"] = _share_of(detected.shifted, mix.shifted)
+            given["tnr"] = _share_of(undetected.clean, mix.clean)
+        for (name, part), luck in zip(parts.items(), self._luck, strict=False):
+            some = (part.moved(self._sway * z, luck * z) if z else part).led(opinion)
+            given[f"accuracy_clean{name}"] = _share_of(some.right_clean, some.clean)
+            given[f"accuracy_shifted{name}"] = _share_of(some.right_shifted, some.shifted)
         return {name: given[name] for name in self.tree.parameters}
 
-    def _exceeding(
-        self, known: Known, rates: slice, swing: Swing | None, weights: Floats
-    ) -> tuple[Floats, Floats]:
-        """How likely the risk is above what is tolerable, and how likely it is not.
 
-        A doubt must not silence an alarm: it makes a window that looks as if it cost more no less likely to be above.
-        """
-        if self.tolerable is None:
-            nothing = np.full(weights.shape[1], np.nan)
-            return nothing, nothing
-        over, under = divided(
-            self._risk(self._elsewhere(known, rates, None)) > self.tolerable, weights
-        )
-        if swing is None:
-            return over, under
-        odd, not_odd = divided(
-            self._risk(self._elsewhere(known, rates, swing)) > self.tolerable, weights
-        )
-        as_seen = self._dearer(known, swing, weights) & (over > odd)
-        return np.where(as_seen, over, odd), np.where(as_seen, under, not_odd)
+def mean_parameters(
+    tree: Tree, worlds: Mapping[str, ArrayLike], weights: Floats
+) -> dict[str, float]:
+    """One number for each parameter of a tree: with these it costs what it costs on average.
+
+    A probability counts in a world as often as its node is reached there.
+
+    >>> from roadworthy.analysis.risk.prototypes import accuracy_tree
+    >>> shares = {"accuracy_shifted": np.array([1.0, 0.5]), "accuracy_clean": 0.9}
+    >>> worlds = {"p_shift": np.array([0.1, 0.9]), **shares}
+    >>> found = mean_parameters(accuracy_tree(), worlds, np.array([0.5, 0.5]))
+    >>> {name: round(value, 3) for name, value in found.items()}
+    {'p_shift': 0.5, 'accuracy_shifted': 0.55, 'accuracy_clean': 0.9}
+    """
+
+    def mean(reach: ArrayLike) -> float:
+        return float(np.sum(weights * np.asarray(reach)))
+
+    reached = {(): 1.0, **{b.path: mean(b.reach) for b in evaluate(tree, worlds).branches}}
+    here, taken = dict.fromkeys(tree.parameters, 0.0), dict.fromkeys(tree.parameters, 0.0)
+    for path, node in nodes(tree):
+        for branch in node.branches:
+            if isinstance(branch.p, str):
+                here[branch.p] += reached[path]
+                taken[branch.p] += reached[(*path, branch.name)]
+    return {
+        name: min(taken[name] / here[name], 1.0) if here[name] > 0.0 else 0.0
+        for name in tree.parameters
+    }
+
+
+def _right_by_bin(rows: Floats, bins: NDArray[Any], apart: NDArray[Any]) -> Floats:
+    """The share of right answers in the bin of each cell, with a few rows of the mean.
+
+    `rows` are (right, wrong) x cells; cells that stand apart have a mean of their own.
+    """
+    by_half = np.array([np.bincount(apart, outcome, minlength=2) for outcome in rows]) + 0.5
+    by_bin = np.array([np.bincount(bins, outcome) for outcome in rows])
+    mean = (by_half[0] / by_half.sum(axis=0))[apart]
+    result: Floats = (by_bin[0][bins] + PULL * mean) / (by_bin.sum(axis=0)[bins] + PULL)
+    return result
+
+
+def _constant(name: str, value: ArrayLike) -> float:
+    """A probability; of (successes, trials) the posterior mean."""
+    given = np.asarray(value, dtype=np.float64)
+    found = float((given[0] + 0.5) / (given[1] + 1.0)) if given.shape == (2,) else float(given)
+    if not 0.0 <= found <= 1.0:
+        raise ValueError(f"the constant {name} must be a number from 0 to 1, found {value!r:.60}")
+    return found
+
+
+def _moved(share: Floats, logits: ArrayLike) -> Floats:
+    """A probability moved on the logit scale."""
+    inside = np.clip(share, 1e-4, 1.0 - 1e-4)
+    odds = inside / (1.0 - inside) * np.exp(logits)
+    return np.asarray(odds / (1.0 + odds))
+
+
+def _normalised(log: Floats) -> Floats:
+    found = np.exp(log - log.max(axis=1, keepdims=True))
+    found /= found.sum(axis=1, keepdims=True)
+    return found
+
+
+def _share_of(part: Floats, whole: Floats) -> Floats:
+    return np.divide(part, whole, out=np.zeros_like(part), where=whole > TINY)
+
+
+def _spanned(values: Floats, weights: Floats, confidence: float) -> tuple[Floats, Floats]:
+    """The central interval of values (windows x values) between the least and greatest likely."""
+    some = weights > NEGLIGIBLE
+    least = np.where(some, values, np.inf).min(axis=1)
+    width = np.maximum(np.where(some, values, -np.inf).max(axis=1) - least, 1e-300)
+    part = histogram((values - least[:, None]) / width[:, None], weights)
+    low, high = quantiles(part, np.linspace(0.0, 1.0, part.shape[1]), confidence)
+    return least + low * width, least + high * width
+
+
+def _chunks(table: Floats) -> list[slice]:
+    return [slice(at, at + CHUNK) for at in range(0, len(table), CHUNK)]

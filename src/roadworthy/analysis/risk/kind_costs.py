@@ -11,7 +11,7 @@ clean rows and among those of the kind, with and without an alarm, as far as the
 >>> kind = np.repeat(["clean", "fog", "rain"], 400)
 >>> right = np.tile(np.arange(400) % 10, 3) < np.repeat([9, 5, 8], 400)
 >>> calibration = calibrate({"energy": rng.normal(2.0 * (kind != "clean"))}, kind, right)
->>> estimator = Estimator(calibration, accuracy_tree(), tolerable=0.15, draws=8)
+>>> estimator = Estimator(calibration, accuracy_tree(), tolerable=0.15)
 >>> {kind: round(cost, 3) for kind, cost in costs_of(estimator, 0.3).items()}
 {'fog': 0.22, 'rain': 0.13}
 """
@@ -24,14 +24,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from roadworthy.analysis.risk.sums import TINY
-
 if TYPE_CHECKING:
     from roadworthy.analysis.risk.calibration import Calibration
     from roadworthy.analysis.risk.estimator import Estimator
     from roadworthy.analysis.risk.nodes import Tree
 
 Floats = NDArray[np.float64]
+
+TINY = 1e-12
 
 
 def costs_of(estimator: Estimator, rate: float) -> dict[str, float]:

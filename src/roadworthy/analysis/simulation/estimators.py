@@ -30,10 +30,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from roadworthy.analysis.risk.alarmed_cells import rows_by_alarm
 from roadworthy.analysis.risk.confidence import Cbpe
-from roadworthy.analysis.risk.doubts import unseparated
 from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import refuse_live_constants
 from roadworthy.analysis.risk.rates import Calibrated, CannotTell, Rates
+from roadworthy.analysis.risk.refusal import unseparated
 from roadworthy.analysis.risk.tree import expectation
 from roadworthy.analysis.simulation.against_truth import Told
 from roadworthy.registry import Component, get

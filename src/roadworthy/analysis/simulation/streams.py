@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
-from roadworthy.analysis.risk.rows import CLEAN
+from roadworthy.analysis.risk.calibration import CLEAN
 from roadworthy.analysis.simulation.schedules import Shift
 from roadworthy.registry import did_you_mean
 

@@ -23,10 +23,9 @@ from pydantic import Field, field_validator
 from roadworthy.analysis.observed import Observed
 from roadworthy.analysis.risk.alarmed_cells import TAKEN_TO_BE, alarms_in_words, alarms_of_rows
 from roadworthy.analysis.risk.assessed import Rows, assess_risk
-from roadworthy.analysis.risk.calibration import Calibration
+from roadworthy.analysis.risk.calibration import CLEAN, FEW, Calibration
 from roadworthy.analysis.risk.deployed import Deployed
 from roadworthy.analysis.risk.prototypes import LIVE_PARAMETERS, accuracy_tree, constants_told
-from roadworthy.analysis.risk.rows import CLEAN, FEW
 from roadworthy.analysis.risk.tolerating import NOBODY_SAID, nobody_said
 from roadworthy.analysis.risk.tree import Tree
 from roadworthy.assessment.observing import Observations, Seen, filtered

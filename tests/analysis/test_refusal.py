@@ -6,13 +6,12 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import betabinom, binomtest, mannwhitneyu
+from scipy.stats import binomtest, mannwhitneyu
 
-from roadworthy.analysis.risk import doubts as doubting
 from roadworthy.analysis.risk.calibration import Calibration, calibrate
-from roadworthy.analysis.risk.doubts import separation
 from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import accuracy_tree
+from roadworthy.analysis.risk.refusal import separation
 
 
 def made(
@@ -70,7 +69,7 @@ def test_separation_is_that_of_the_bins():
 def test_scores_that_do_not_separate_are_told_of():
     calibration = made(gaps={"fog": (0.0,)}, rows=400)
     found = Estimator(calibration, accuracy_tree()).estimate(calibration.table.sum(axis=(0, 1)))
-    assert "do not tell shift from none (AUC" in str(found.cannot_tell[0])
+    assert "do not separate shifted from clean cases (AUC" in str(found.cannot_tell[0])
 
 
 def test_scores_that_may_separate_are_not_said_to_tell_nothing_where_rows_are_too_few_to_say():
@@ -89,7 +88,7 @@ def test_scores_that_may_separate_are_not_said_to_tell_nothing_where_rows_are_to
     )
     assert (
         said
-        == "there are too few calibration rows to say whether the scores tell shift from none (AUC 1.00 ± 0.50)"
+        == "too few calibration rows to say whether the scores separate anything (AUC 1.00 ± 0.50)"
     )
     many = separation(made(gaps={"fog": (0.0,)}, rows=400))
     assert not many.enough and not many.too_few
@@ -120,56 +119,6 @@ def test_the_error_of_the_area_grows_with_a_small_kind_but_not_with_one_that_say
     assert few > 2 * many and hardly < 1.5 * many
 
 
-@pytest.mark.parametrize(
-    ("n", "k", "ends", "rows"),
-    [
-        (100, 5, 2, 200),
-        (100, 25, 2, 200),
-        (1000, 10, 2, 1000),
-        (1000, 31, 4, 1000),
-        (3, 1, 2, 500),
-        (20_000, 900, 2, 200),
-    ],
-)
-def test_events_beyond_all_rows_are_beta_binomial(n, k, ends, rows):
-    found = doubting.beyond(
-        np.array([float(k), 0.0]), np.array([float(n)] * 2), float(ends), float(rows)
-    )
-    expected = betabinom.sf(k - 1, n, ends, rows + 1 - ends)
-    assert found[0] == pytest.approx(expected, rel=0.2, abs=1e-13) and found[1] == 1.0
-
-
-def test_how_often_new_events_lie_beyond_all_rows_is_what_was_stated():
-    rng = np.random.default_rng(2)
-    rows, n = 50, 200
-    reached = np.sort(rng.random((4000, rows)), axis=1)[:, [0, -1]]
-    events = rng.random((4000, n))
-    beyond = ((events < reached[:, :1]) | (events > reached[:, 1:])).sum(axis=1).astype(float)
-    p = doubting.beyond(beyond, np.full(4000, float(n)), 2.0, float(rows))
-    for level in (0.5, 0.1, 0.01):
-        assert binomtest(int((p <= level).sum()), 4000, level, alternative="greater").pvalue > 1e-3
-
-
-def test_the_best_mixture_is_found():
-    calibration = made(gaps={"blur": (1.0, 0.0), "fog": (0.0, 2.0)}, rows=800)
-    bins = calibration.folded(calibration.table).sum(axis=(1, 3, 4, 5)) + 0.5
-    shares = bins / bins.sum(axis=1, keepdims=True)
-    windows = (
-        np.random.default_rng(0)
-        .multinomial(300, [shares[1], 0.5 * shares[0] + 0.5 * shares[2]])
-        .astype(float)
-    )
-    grid = [
-        (a, b, 1 - a - b)
-        for a in np.linspace(0, 1, 101)
-        for b in np.linspace(0, 1, 101)
-        if a + b <= 1
-    ]
-    best = (np.log(np.array(grid) @ shares) @ windows.T).max(axis=0)
-    found = doubting._mixed(windows, calibration)
-    assert (found <= best + 0.05).all() and (found >= best - 0.05).all()
-
-
 def estimator() -> Estimator:
     return Estimator(made(gaps={"blur": (1.0, 0.5), "fog": (2.0, 0.2)}, rows=800), accuracy_tree())
 
@@ -186,7 +135,7 @@ def test_events_that_no_mixture_explains_are_strange():
     # The same number of events in every other bin.
     window[1, cells[::2, 0]] = 40
     said = found.estimate(window)
-    assert all("no mixture of what was calibrated" in str(word) for word in said.cannot_tell)
+    assert all("no calibrated condition" in str(word) for word in said.cannot_tell)
     assert (said.strangeness < 1e-6).all()
 
 
@@ -195,7 +144,7 @@ def test_scores_that_no_row_had_are_strange():
     scores = np.random.default_rng(1).normal(0.0, 1.0, (200, 2))
     scores[:60, 1] = -40.0
     said = found.estimate(counted(found.calibration, scores))
-    assert said.cannot_tell[0] == "30% of the events have a score that no calibration row had"
+    assert said.cannot_tell[0] == "30% of the events have a score outside the calibrated range"
     # As correlated events they say less.
     assert found.estimate(counted(found.calibration, scores), shrink=0.05).cannot_tell[0] is None
 
@@ -250,7 +199,9 @@ def test_a_window_that_is_mostly_unheard_of_is_not_told_however_alike_its_events
     window = np.bincount(
         calibration.place({"energy": np.full(100, 99.0)}), minlength=calibration.cells
     )
-    assert "no calibration row had" in str(estimator.estimate(window, shrink=0.02).cannot_tell[0])
+    assert "outside the calibrated range" in str(
+        estimator.estimate(window, shrink=0.02).cannot_tell[0]
+    )
 
 
 @pytest.mark.parametrize(("clean", "shifted"), [(5, 5), (200, 5), (200, 10), (1, 300)])

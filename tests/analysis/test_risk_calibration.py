@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import mannwhitneyu
 
-from roadworthy.analysis.risk import learning
+from roadworthy.analysis.risk import combination as learning
 from roadworthy.analysis.risk.calibration import Calibration, calibrate
-from roadworthy.analysis.risk.learning import Model, rank_steps
+from roadworthy.analysis.risk.combination import Combination, rank_steps
 from roadworthy.analysis.risk.placement import NOWHERE
 from roadworthy.statistics import fusion
 
@@ -370,28 +370,6 @@ def test_few_rows_are_noted():
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("Fog", "fog "),
-        ("Holiday-Rush", "holiday_rush"),
-        ("bot attack", "bot_attack"),
-        ("LowLight", "low-light"),
-    ],
-)
-def test_kinds_that_may_be_one_are_noted_and_counted_as_they_are_written(one, other):
-    rng = np.random.default_rng(0)
-    kind = np.repeat(["clean", one, other, "rain", "gain -1", "gain 1"], 60)
-    calibration = calibrate(
-        {"knn": rng.normal(2.0 * (kind != "clean"))}, kind, rng.random(360) < 0.7
-    )
-    (note,) = (n for n in calibration.notes if "differ only" in n)
-    assert note == (
-        f"kinds {one!r} and {other!r} differ only in case, spaces, hyphens or underscores: if they are one, write them alike"
-    )
-    assert calibration.rows(one) == calibration.rows(other) == 60
-
-
-@pytest.mark.parametrize(
     ("change", "sentence"),
     [
         ({"columns": {}}, "at least one column"),
@@ -477,7 +455,7 @@ def test_a_changed_record_is_refused(calibration, change):
 
 
 def test_more_cells_than_their_numbers_can_hold_are_refused(calibration):
-    many = Model(calibration.shift.coefficients, tuple(np.linspace(-1.0, 1.0, 200).tolist()))
+    many = Combination(calibration.shift.coefficients, tuple(np.linspace(-1.0, 1.0, 200).tolist()))
     record = {**calibration.to_dict(), "shift": many.to_dict(), "right_clean": many.to_dict()}
     with pytest.raises(ValueError, match="at most 32767 cells"):
         Calibration.from_dict(

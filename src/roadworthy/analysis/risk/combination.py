@@ -34,7 +34,7 @@ FEWEST = 10
 
 
 @dataclass(frozen=True)
-class Model:
+class Combination:
     """A logistic combination of ranks, cut into bins: intercept, then the coefficients power by power; edges between the bins."""
 
     coefficients: tuple[float, ...]
@@ -54,7 +54,7 @@ class Model:
         return {"coefficients": list(self.coefficients), "edges": list(self.edges)}
 
     @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Model:
+    def from_dict(cls, record: Mapping[str, Any]) -> Combination:
         """The inverse of `to_dict`."""
         return cls(tuple(map(float, record["coefficients"])), tuple(map(float, record["edges"])))
 

@@ -1,0 +1,174 @@
+"""When there is no estimate: scores that do not separate, windows unlike all that was calibrated.
+
+Scores separate if TPR and TNR of the best cut add up to more than 1 beyond chance (Torpmann-Hagen
+et al. 2025, section 3.2.1). A window is strange if no mixture of what was calibrated explains how
+its events fall into the bins (chi-square), or if more events than calibration rows lead one to
+expect have a score that no calibration row had.
+
+>>> verdict = Separation(auc=0.52, error=0.03, tpr=0.5, tnr=0.52, cut=3)
+>>> verdict.enough, verdict.too_few
+(False, False)
+>>> Separation(auc=1.0, error=0.17, tpr=1.0, tnr=1.0, cut=3).too_few
+True
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadworthy.analysis.risk.calibration import Calibration, of_firm_kinds
+
+Floats = NDArray[np.float64]
+
+STRANGE = 1e-6
+"""The p-value below which a window is unlike anything calibrated."""
+UNLIKELY, ROUNDS = 0.01, 300
+"""The p-value below which the best mixture of several kinds is looked for, and for how long."""
+MOSTLY, FEWEST = 0.5, 10.0
+"""The share of events beyond everything calibrated, of so many at least, that needs no test."""
+BEYOND = 3.0
+"""Standard errors by which the area under the curve must exceed one half."""
+
+
+@dataclass(frozen=True)
+class Separation:
+    """How well the shift score tells shifted rows (kinds even) from clean ones."""
+
+    auc: float
+    error: float
+    tpr: float
+    tnr: float
+    cut: int
+    """The bin from which on an event is called shifted."""
+
+    @property
+    def enough(self) -> bool:
+        """Whether it separates beyond chance."""
+        return self.auc - BEYOND * self.error > 0.5 and self.tpr + self.tnr > 1.0
+
+    @property
+    def too_few(self) -> bool:
+        """Whether there are so few rows that it may be anything, from guessing to perfect."""
+        return self.auc - BEYOND * self.error <= 0.5 and self.auc + BEYOND * self.error >= 1.0
+
+
+def separation(calibration: Calibration) -> Separation:
+    """From the counts alone, with Hanley and McNeil's error of the area, kinds even.
+
+    The error is no less than that of scores which separate nothing.
+    """
+    calibration = of_firm_kinds(calibration)
+    bins = calibration.folded(calibration.table).sum(axis=(1, 3, 4, 5)).astype(np.float64)
+    shares = bins / np.maximum(bins.sum(axis=1, keepdims=True), 1.0)
+    clean, shifted = shares[0], shares[1:].mean(axis=0)
+    below = np.concatenate([[0.0], np.cumsum(clean)[:-1]])
+    auc = float(shifted @ (below + 0.5 * clean))
+    rows = np.maximum(calibration.effective, 1.0)
+    n0, n1 = rows[0], (len(rows) - 1) ** 2 / (1.0 / rows[1:]).sum()
+    q1, q2 = auc / (2.0 - auc), 2.0 * auc * auc / (1.0 + auc)
+    spread = auc * (1.0 - auc) + (n1 - 1.0) * (q1 - auc * auc) + (n0 - 1.0) * (q2 - auc * auc)
+    youden = np.cumsum(clean)[:-1] - np.cumsum(shifted)[:-1] if len(clean) > 1 else np.zeros(1)
+    cut = int(youden.argmax()) + 1
+    by_chance = (n0 + n1 + 1.0) / (12.0 * n0 * n1)
+    error = float(np.sqrt(max(spread / (n0 * n1), by_chance)))
+    return Separation(auc, error, float(shifted[cut:].sum()), float(clean[:cut].sum()), cut)
+
+
+def unseparated(separation: Separation) -> str | None:
+    """Why these scores allow no estimate; None if they do.
+
+    >>> unseparated(Separation(auc=0.52, error=0.03, tpr=0.5, tnr=0.52, cut=3))
+    'the scores do not separate shifted from clean cases (AUC 0.52 ± 0.09, TPR + TNR = 1.02)'
+    """
+    if separation.enough:
+        return None
+    auc = f"AUC {separation.auc:.2f} ± {BEYOND * separation.error:.2f}"
+    if separation.too_few:
+        return f"too few calibration rows to say whether the scores separate anything ({auc})"
+    return (
+        f"the scores do not separate shifted from clean cases ({auc}, "
+        f"TPR + TNR = {separation.tpr + separation.tnr:.2f})"
+    )
+
+
+class Refusal:
+    """Tells strange windows; `bins` are the histograms of the shift score, clean first."""
+
+    def __init__(self, calibration: Calibration, found: Separation, bins: Floats) -> None:
+        from scipy.special import betainccinv
+
+        self._calibration, self._bins = calibration, bins
+        self._unseparated = unseparated(found)
+        self._rows = max(float(calibration.effective.min()), 1.0)
+        # The share of events beyond so many ends of so many rows is Beta(ends, rows + 1 - ends).
+        ends = min(2.0 * len(calibration.names), (self._rows + 1.0) / 2.0)
+        self._above = np.concatenate([np.logspace(-14.0, -1.0, 240), np.linspace(0.1, 1.0, 60)[1:]])
+        self._share = betainccinv(ends, self._rows + 1.0 - ends, self._above)
+
+    def of(
+        self, table: Floats, by_bin: Floats, likelihood: Floats, shrink: Floats
+    ) -> tuple[Floats, tuple[str | None, ...]]:
+        """How strange windows are (a p-value), and why there is no estimate of them.
+
+        `likelihood` is the log-likelihood of each window under the best point of the grid.
+        """
+        n = table.sum(axis=1)
+        outside = self._calibration.folded(table)[..., 1].sum(axis=(1, 2, 3))
+        share = outside / np.maximum(n, 1e-12)
+        beyond = self._chance_beyond(np.floor(outside * shrink), np.ceil(n * shrink))
+        bins = self._misfit(by_bin, likelihood, shrink)
+        reasons = []
+        for i in range(len(n)):
+            reason = self._unseparated
+            if reason is None and n[i] <= 0:
+                reason = "no event with a score so far"
+            elif reason is None and (
+                beyond[i] < STRANGE / 2.0 or (share[i] > MOSTLY and n[i] >= FEWEST)
+            ):
+                reason = f"{share[i]:.0%} of the events have a score outside the calibrated range"
+            elif reason is None and bins[i] < STRANGE / 2.0:
+                reason = "current scores match no calibrated condition"
+            reasons.append(reason)
+        return np.minimum(1.0, 2.0 * np.minimum(bins, beyond)), tuple(reasons)
+
+    def _chance_beyond(self, k: Floats, n: Floats) -> Floats:
+        """P(k or more of n events beyond the calibrated range): beta-binomial, by a sum."""
+        from scipy.special import bdtrc
+
+        found, some = np.ones(len(k)), np.flatnonzero(k > 0)
+        if len(some):
+            events = np.maximum(n[some], k[some]).astype(int)[:, None]
+            chance = bdtrc(k[some, None] - 1.0, events, self._share)
+            middle = (chance[:, 1:] + chance[:, :-1]) / 2.0
+            found[some] = np.minimum(middle @ np.diff(self._above), 1.0)
+        return found
+
+    def _misfit(self, by_bin: Floats, likelihood: Floats, shrink: Floats) -> Floats:
+        """The p-value of a likelihood-ratio test of the bins against the best mixture."""
+        from scipy.special import chdtrc
+
+        n = by_bin.sum(axis=1)
+        shares = by_bin / np.maximum(n, 1e-12)[:, None]
+        best = (by_bin * np.log(np.maximum(shares, 1e-300))).sum(axis=1)
+        # A window differs by its own chance, and by that of the rows on both sides of the mixture.
+        scale = 2.0 * shrink / (1.0 + 2.0 * n * shrink / self._rows)
+        freedom = max(by_bin.shape[1] - 1, 1)
+        p = chdtrc(freedom, np.maximum(best - likelihood, 0.0) * scale)
+        again = np.flatnonzero(p < UNLIKELY)
+        if len(again) and len(self._bins) > 2:
+            gap = np.maximum(best[again] - self._mixed(by_bin[again]), 0.0)
+            p[again] = np.maximum(p[again], chdtrc(freedom, gap * scale[again]))
+        return np.asarray(p)
+
+    def _mixed(self, by_bin: Floats) -> Floats:
+        """The log-likelihood of windows under the best mixture of all kinds, clean too (EM)."""
+        n = np.maximum(by_bin.sum(axis=1, keepdims=True), 1e-12)
+        weights = np.full((len(by_bin), len(self._bins)), 1.0 / len(self._bins))
+        for _ in range(ROUNDS):
+            weights = weights * ((by_bin / (weights @ self._bins)) @ self._bins.T) / n
+            weights /= np.maximum(weights.sum(axis=1, keepdims=True), 1e-300)
+        result: Floats = (by_bin * np.log(np.maximum(weights @ self._bins, 1e-300))).sum(axis=1)
+        return result
