@@ -2,6 +2,7 @@
 
 What the sections of an assessment request of the subject is data (`Wants`), so that workers need no section.
 
+>>> from roadworthy.subject.needs import Layer
 >>> wants = Wants({"model": frozenset({Layer("fc1")})}, (Extra("calibration"),))
 >>> Wants.from_json(json.loads(json.dumps(wants.to_json()))) == wants
 True
