@@ -53,12 +53,12 @@ def measure(side: str, samples: int) -> dict[str, float]:
 def bare(path: Path) -> dict[str, float]:
     """Corrupt and pass forward, nothing else; what is loaded first is not counted."""
     from roadworthy.execution.memory import keep_freed_memory
-    from roadworthy.execution.plan import resolve
+    from roadworthy.assessment.section import planned
     from roadworthy.spec import Assessment
 
     # The command line keeps freed memory between batches; without it here too, the ratio would flatter us.
     keep_freed_memory()
-    plan = resolve(Assessment.read(path))
+    plan = planned(Assessment.read(path))
     (model,) = plan.subject.modules.values()
     port = model.inputs[0]
     data = plan.data["test"]
@@ -86,11 +86,11 @@ def bare(path: Path) -> dict[str, float]:
 
 def whole(path: Path) -> dict[str, float]:
     """The whole assessment, as the command line runs it."""
-    from roadworthy.execution.assess import assess
+    from roadworthy.assessment.assess import assess
     from roadworthy.execution.memory import keep_freed_memory
 
     keep_freed_memory()
-    return dict(assess(path).record["timings"])
+    return dict(assess(path).record.timings)
 
 
 def main() -> None:

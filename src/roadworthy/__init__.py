@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from roadworthy.assessment.assess import Run, assess
     from roadworthy.data.items import Audio, Boxes, Episode, Tracks
     from roadworthy.data.samples import DataError, Dataset, load
     from roadworthy.data.values import (
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
         TRACKS,
         VECTOR,
     )
-    from roadworthy.execution.assess import Run, assess
     from roadworthy.execution.work import Unfinished
     from roadworthy.finding import Finding
     from roadworthy.monitor.bundle import Bundle
@@ -70,13 +70,13 @@ _HOME = {
     "Interval": "statistics.interval",
     "Monitor": "monitor.monitor",
     "Replay": "monitor.replay",
-    "Run": "execution.assess",
+    "Run": "assessment.assess",
     "SpecError": "spec",
     "SubjectError": "subject.module",
     "System": "subject.system",
     "Tracks": "data.items",
     "Unfinished": "execution.work",
-    "assess": "execution.assess",
+    "assess": "assessment.assess",
     "calibrate": "monitor.compile",
     "function_module": "subject.module",
     "load": "data.samples",

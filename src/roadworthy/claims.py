@@ -29,9 +29,51 @@ import numpy as np
 from roadworthy.finding import About, Evidence, Sided
 from roadworthy.statistics import Interval, cases_to_settle, cases_to_settle_mean, simultaneous
 
-__all__ = ["About", "Claim", "Evidence", "Judgement", "Member", "Status", "judge", "np", "overall"]
+__all__ = [
+    "About",
+    "Claim",
+    "Evidence",
+    "Judgement",
+    "Member",
+    "Quantity",
+    "Status",
+    "judge",
+    "np",
+    "overall",
+]
 
 Status = Literal["met", "breached", "inconclusive"]
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """Something that claims may name; each section of the assessment file declares its own.
+
+    >>> Quantity("miss_rate", "Share of failures without an alarm.", high=1.0, one_way=True).side
+    'max'
+    """
+
+    name: str
+    meaning: str
+    """One or two sentences for the readers of a report."""
+    better: Literal["higher", "lower"] = "lower"
+    low: float = -math.inf
+    high: float = math.inf
+    style: Literal["percent", "plain", "difference"] = "percent"
+    """How values are written: as percentages, in their own unit, or as a difference of the measure."""
+    unit: str = ""
+    """Key of the file under which the unit stands, such as "risk"; empty for none."""
+    places: tuple[str, ...] = ("circumstance", "slice")
+    """Which of circumstance, slice and supervisor a claim on it may name."""
+    needs: tuple[str, ...] = ()
+    """Which of these it must name."""
+    one_way: bool = False
+    """Whether a limit from the other side would only call good what is bad."""
+
+    @property
+    def side(self) -> Literal["min", "max"]:
+        """The side from which a claim usually limits it."""
+        return "min" if self.better == "higher" else "max"
 
 
 @dataclass(frozen=True)
@@ -45,6 +87,12 @@ class Claim:
     confidence: float = 0.95
     every: str = ""
     text: str = ""
+    percent: bool = False
+    """Whether values are shares, written as percentages."""
+
+    def shown(self, x: float) -> str:
+        """A value of its quantity in a sentence."""
+        return f"{100 * x:.4g}%" if self.percent else f"{x:.4g}"
 
 
 @dataclass(frozen=True)
@@ -113,7 +161,7 @@ class Judgement:
 def judge(claim: Claim, evidence: Sequence[Evidence]) -> Judgement:
     """Judge a claim on the evidence for each of its places."""
     if not evidence:
-        why = "there is nothing to judge it on: no place matches the claim"
+        why = "no place matches the claim"
         return Judgement(claim, "inconclusive", (), why)
     breached = _breached(claim, evidence)
     judged = max(1, sum(not _undefined(e) for e in evidence))
@@ -254,22 +302,16 @@ def _why(claim: Claim, status: Status, decided: Member, places: int) -> str:
     if decided.why:
         return f"{decided.about}: {decided.why}"
     at_least = claim.direction == "min"
-    side = "at least" if at_least else "at most"
     at = f" at {decided.about}" if places > 1 else ""
-    value, bound = f"{decided.value:.4g}", f"{decided.bound:.4g}"
-    if status == "met":
-        near, end = ("lowest", "lower") if at_least else ("highest", "upper")
-        first = f"{near} of {places}: {value}{at}" if places > 1 else value
-        return f"{first}; its {end} bound {bound} keeps {side} {claim.limit:g}"
-    if status == "breached":
-        end = "upper" if at_least else "lower"
-        return f"{value}{at}; even its {end} bound {bound} misses {side} {claim.limit:g}"
-    settle = (
-        f"about {decided.cases_to_settle:,} cases would settle it"
-        if decided.cases_to_settle
-        else "it lies at the limit, too little varies to say how many cases would settle it, or what was given is in doubt"
-    )
-    end = "lower" if at_least else "upper"
-    return (
-        f"{value}{at}, but its {end} bound {bound} does not keep {side} {claim.limit:g}: {settle}"
-    )
+    near = ("lowest" if at_least else "highest") + f" of {places} places: " if at else ""
+    value, bound = claim.shown(decided.value), claim.shown(decided.bound)
+    end = "lower" if at_least != (status == "breached") else "upper"
+    beyond = "below" if at_least else "above"
+    negation = "not " if status == "met" else ""
+    limit = f"{100 * claim.limit:g}%" if claim.percent else f"{claim.limit:g}"
+    said = f"{near}{value}{at}; {end} bound {bound} is {negation}{beyond} the {limit} limit"
+    if status != "inconclusive":
+        return said
+    if decided.cases_to_settle:
+        return f"{said}: about {decided.cases_to_settle:,} cases would settle it"
+    return f"{said}, and the number of cases that would settle it is unknown"

@@ -39,6 +39,7 @@ ROOMS: dict[str, str] = {
     "estimators": "roadworthy.analysis.risk.rates",
     "executors": "roadworthy.execution",
     "reports": "roadworthy.report",
+    "sections": "roadworthy.assessment.sections",
 }
 """Room of components -> the package whose modules are scanned for them."""
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roadworthy.analysis.covering import LARGEST_SEARCHED, cover
+from roadworthy.analysis.recommendation import LARGEST_SEARCHED, cover
 
 tables = st.lists(st.lists(st.integers(0, 10), min_size=4, max_size=4), min_size=1, max_size=6)
 

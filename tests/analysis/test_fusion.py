@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roadworthy.analysis.fusion import (
+from roadworthy.statistics import auc
+from roadworthy.statistics.fusion import (
     LogisticFusion,
     features,
     fit_logistic,
@@ -22,7 +23,6 @@ from roadworthy.analysis.fusion import (
     ranks,
     thinned,
 )
-from roadworthy.statistics import auc
 
 PUBLISHED = Path(__file__).parents[3] / "shared" / "data" / "pra-scores"
 
@@ -207,7 +207,7 @@ def test_two_weak_members_together_rank_better_than_each():
 
 def test_fusion_loads_no_scipy():
     code = (
-        "from roadworthy.analysis.fusion import LogisticFusion as F\nimport sys\n"
+        "from roadworthy.statistics.fusion import LogisticFusion as F\nimport sys\n"
         "F.fit({'a': [0., 1., 2., 3.]}, [0, 0, 1, 1]).score({'a': [1.]})\nprint('scipy' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

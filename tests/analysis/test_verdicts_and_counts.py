@@ -7,9 +7,9 @@ import pytest
 from scipy.stats import binom
 
 from roadworthy.analysis import verdicts
-from roadworthy.analysis.calibration import BATCH_SIZES, Counts, Threshold
+from roadworthy.analysis.calibration import BATCH_SIZES, Threshold
 from roadworthy.analysis.observed import Observed
-from roadworthy.analysis.tallies import supervisor_tables
+from roadworthy.analysis.tallies import batch_verdicts, counted
 from roadworthy.analysis.verdicts import VerdictRule
 from roadworthy.measures.scored import Scored
 from roadworthy.statistics import clopper_pearson, clustered_proportion, wilson
@@ -217,33 +217,24 @@ def test_counts_add_up_to_the_cases_and_to_the_rates():
     fog = observed(rng.normal(1, 1, 1000), rng.random(1000) < 0.4, "fog", 2)
     reference = rng.normal(size=600)
     limit = Threshold(1.5, "r", 600, 0.05)
-    found = supervisor_tables(reference, [clean, fog], "s", limit, rate=0.05, seed=0)
-    table = Counts.from_dict(found["verdicts"])
+    alarms = {o.name: (~o.failure, verdicts.alarms(limit, o, "s")) for o in (clean, fog)}
+    table = counted(alarms, None)
     assert table.n("clean") == table.n("fog@2") == 1000
-    raised = verdicts.alarms(limit, fog, "s")
-    miss = verdicts.rate("miss_rate", fog, raised).value
+    miss = verdicts.rate("miss_rate", fog, alarms["fog@2"][1]).value
     assert 1 - table.risky_rate("fog@2", correct=False).value == pytest.approx(miss)
-    bins = Counts.from_dict(found["bins"])
-    assert bins.table.shape == (2, 2, 15) and bins.table.sum() == 2000
-    assert bins.table[0].sum(axis=0).std() < 15  # bins of equally many clean rows
-    sizes = {(b["how"], b["size"]): b for b in found["batches"]}
+    found = batch_verdicts(reference, [clean, fog], "s", rate=0.05, seed=0)
+    sizes = {(b.how, b.size): b for b in found}
     assert set(sizes) == {(how, size) for how in ("mean", "ks") for size in BATCH_SIZES}
     for (_, size), entry in sizes.items():
-        rows = Counts.from_dict(entry["rows"])
-        assert sum(entry["batches"]["fog@2"]) == 1000 // size
-        assert rows.n("fog@2") == 1000 // size * size
-        assert rows.table[1][:, 1].sum() == size * entry["batches"]["fog@2"][1]
+        assert sum(entry.batches["fog@2"]) == 1000 // size
     # one standard deviation of shift: found by nearly every batch of 16, and seldom where there is none
-    mean = sizes["mean", 16]["batches"]
+    mean = sizes["mean", 16].batches
     assert mean["fog@2"][1] >= 55 and mean["clean"][1] <= 10
-    again = supervisor_tables(reference, [clean, fog], "s", limit, rate=0.05, seed=0)
-    assert again == found and len(found["ks_reference"]) == 300
+    assert batch_verdicts(reference, [clean, fog], "s", rate=0.05, seed=0) == found
 
 
 def test_batches_that_cannot_be_calibrated_say_why():
     few = observed(np.arange(30.0), np.zeros(30))
-    found = supervisor_tables(
-        np.arange(30.0), [few], "s", Threshold(1.0, "r", 30, 0.1), rate=0.05, seed=0
-    )
-    entry = next(b for b in found["batches"] if b["how"] == "ks" and b["size"] == 64)
-    assert entry["threshold"] is None and "need 64 rows to draw from, found 15" in entry["reason"]
+    found = batch_verdicts(np.arange(30.0), [few], "s", rate=0.05, seed=0)
+    entry = next(b for b in found if b.how == "ks" and b.size == 64)
+    assert entry.threshold is None and "need 64 rows to draw from, found 15" in entry.reason

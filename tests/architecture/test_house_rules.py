@@ -36,6 +36,7 @@ ORDER = [
     "monitor",
     "report",
     "execution",
+    "assessment",
     "web",
     "cli",
     "conformance",

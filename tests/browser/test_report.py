@@ -11,8 +11,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 import sample_run
 
-from roadworthy.report import RunView
 from roadworthy.report.html import html
+from roadworthy.store.record import Record
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -52,7 +52,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     written = {}
     for variant in ("plain", "many", "hostile", "mota", "bare", "text", "supervised", "risky"):
         written[variant] = root / f"{variant}.html"
-        view = RunView.open(sample_run.build(root / variant, variant))
+        view = Record.read(sample_run.build(root / variant, variant))
         written[variant].write_text(html(view), encoding="utf-8")
     return written
 

@@ -75,8 +75,8 @@ def test_cases_that_are_not_answered_count_as_failed(tiny, cli, tmp_path):
     lines = (tmp_path / "answers.jsonl").read_text().splitlines(keepends=True)
     (tmp_path / "answers.jsonl").write_text("".join(line for i, line in enumerate(lines) if i % 10))
     report = json.loads(cli("assess", file, "--json").out)
-    assert report["run"]["cases"]["failed"] == 60
-    assert "60 cases gave no answer" in report["run"]["notes"][0]
+    assert report["cases"]["failed"] == 60
+    assert "60 cases gave no answer" in report["warnings"][0]
     clean = next(f for f in report["findings"] if f["id"] == "accuracy | clean")
     # Every tenth of the 200 clean cases is missing: 20, two of them among the 20 that are answered wrongly anyway.
     assert (clean["failed"], clean["value"]) == (20, pytest.approx(1 - (20 + 18) / 200))

@@ -35,8 +35,8 @@ def test_a_case_that_ends_the_program_failed(tiny, cli):
     (tiny.folder / "subject.py").write_text(source.replace("    left =", ends, 1))
     answer = cli("assess", tiny.file, "--json")
     assert answer.code in (0, 1, 3)
-    run = json.loads(answer.out)["run"]
-    assert run["cases"]["failed"] > 0 and "SystemExit: 3" in run["notes"][0]
+    run = json.loads(answer.out)
+    assert run["cases"]["failed"] > 0 and "SystemExit: 3" in run["warnings"][0]
 
 
 def test_code_that_ends_the_program_anywhere_else_is_an_error_too(cli, monkeypatch):
@@ -88,7 +88,7 @@ def answers(tiny) -> Path:
 def test_ids_that_fit_no_case_are_named_and_quiet_does_not_hide_them(answers, cli, quiet):
     out = " ".join(cli("assess", answers, *quiet).out.split())
     assert (
-        "note: 20 ids in answers.jsonl fit no case, such as 'img-0'; cases have ids such as '0'"
+        "warning: 20 ids in answers.jsonl fit no case, such as 'img-0'; cases have ids such as '0'"
         in out
     )
     assert "20 cases gave no answer" in out
@@ -194,7 +194,7 @@ def test_the_fields_of_the_preparation_are_listed(cli):
 @pytest.mark.parametrize("quiet", [[], ["--quiet"]])
 def test_a_run_in_which_nothing_can_fail_says_so_before_any_number(tiny, cli, quiet):
     answer = cli("assess", numbers(tiny), *quiet)
-    assert answer.out.startswith("note: no case counts as failed")
+    assert answer.out.startswith("warning: ")
     assert answer.out.count("no case counts as failed") == 1
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from roadworthy.execution.assess import assess
+from roadworthy.assessment.assess import assess
 from roadworthy.spec import Assessment
 
 sys.path.append(str(Path(__file__).parents[1] / "subjects"))
@@ -45,7 +45,7 @@ def test_every_whole_file_runs_and_finds_what_the_data_was_made_for(
     tmp_path, name, make, quantity, expected
 ):
     run = assess(placed(name, make, tmp_path))
-    assert run.record["cases"]["failed"] == 0
+    assert run.record.cases.failed == 0
     assert run.finding(quantity).value == pytest.approx(expected, abs=1e-12)
 
 
@@ -94,7 +94,7 @@ def test_functions_are_given_what_the_table_says(tmp_path, make):
     (tmp_path / "f.py").write_text(f"def f(image):\n    assert {condition}\n    return {answer}\n")
     file = tmp_path / "a.yaml"
     file.write_text(f"subject: {{task: {task}, python: f.py:f}}\ndata: {{test: {data}}}\n")
-    assert assess(file).record["cases"]["failed"] == 0
+    assert assess(file).record.cases.failed == 0
 
 
 @pytest.mark.parametrize("page", ["ways-in.md", "assessment-file.md", "../README.md"])

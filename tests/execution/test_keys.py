@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import roadworthy
+from roadworthy.assessment.assess import assess
+from roadworthy.assessment.section import planned
 from roadworthy.data.samples import Dataset
 from roadworthy.data.values import CLASS_SCORES, GOAL, IMAGE, LABEL
 from roadworthy.execution import plan as planning
 from roadworthy.execution import versions
-from roadworthy.execution.assess import assess
-from roadworthy.execution.plan import resolve
 from roadworthy.execution.work import may_pass
 from roadworthy.registry import remove
 from roadworthy.spec import Assessment
@@ -59,12 +59,12 @@ def user(tmp_path: Path) -> Path:
 
 
 def cases(user: Path, **more) -> tuple[int, int, int]:
-    counted = assess(user / "assessment.yaml", **more).record["cases"]
+    counted = assess(user / "assessment.yaml", **more).record.plain()["cases"]
     return counted["computed"], counted["from_cache"], counted["failed"]
 
 
 def keys(user: Path, text: str = FILE) -> tuple[str, set[str]]:
-    plan = resolve(Assessment.parse(text, user / "assessment.yaml"))
+    plan = planned(Assessment.parse(text, user / "assessment.yaml"))
     return plan.key, {c.key for c in plan.chunks}
 
 
@@ -134,7 +134,7 @@ def test_a_chunk_edited_in_place_is_computed_again(user):
     content[-8:] = content[-4:] + content[-8:-4]
     file.write_bytes(content)
     run = assess(user / "assessment.yaml")
-    assert run.record["cases"]["computed"] == 10
+    assert run.record.cases.computed == 10
     assert run.finding("accuracy").value == value
 
 
@@ -150,7 +150,7 @@ def test_a_handed_in_subject_is_told_apart_by_the_version_in_the_file(user):
     chunks = [
         {
             c.key
-            for c in resolve(
+            for c in planned(
                 Assessment.parse(text, user / "assessment.yaml"), subject=system
             ).chunks
         }

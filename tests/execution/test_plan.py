@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from roadworthy.assessment.assess import assess
+from roadworthy.assessment.section import planned
 from roadworthy.data.samples import Dataset
 from roadworthy.data.values import IMAGE, LABEL, TEXT, VECTOR
-from roadworthy.execution.assess import assess
-from roadworthy.execution.judging import check_claims
-from roadworthy.execution.plan import Plan, resolve
+from roadworthy.execution.plan import Plan
 from roadworthy.execution.work import Unfinished
 from roadworthy.spec import Assessment, SpecError
 from roadworthy.subject import function_module, single
@@ -61,7 +61,7 @@ def user(tmp_path: Path) -> Path:
 
 
 def plan_of(user: Path, text: str = FILE) -> Plan:
-    return resolve(Assessment.parse(text, user / "assessment.yaml"))
+    return planned(Assessment.parse(text, user / "assessment.yaml"))
 
 
 # Each: what is replaced, by what, the line and field of the error, and what it must say.
@@ -173,7 +173,6 @@ def test_the_conditions_are_clean_first_and_then_every_level(user):
         ("noise@0", 0, 8),
     ]
     assert sum(len(c) for c in plan.chunks) == 80
-    check_claims(plan)
 
 
 def test_level_0_gives_exactly_what_clean_gives(user):
@@ -254,14 +253,14 @@ def test_a_subject_and_data_can_be_handed_in(user):
     with pytest.raises(
         SpecError, match="accuracy compares class_scores with label, but the subject gives vector"
     ):
-        resolve(
+        planned(
             Assessment.parse(text, user / "a.yaml"),
             subject=single(module, IMAGE),
             data={"test": data},
         )
     words = function_module(lambda text: text, outputs={"t": TEXT})
     with pytest.raises(SpecError):
-        resolve(
+        planned(
             Assessment.parse(text, user / "a.yaml"),
             subject=single(words, TEXT),
             data={"test": data},
@@ -307,7 +306,7 @@ def test_few_rows_in_two_roles_stand_on_the_run(user):
     np.savez(user / "test.npz", **test)
     np.savez(user / "calibration.npz", **other)
     (user / "assessment.yaml").write_text(ROLES)
-    (note,) = [n for n in assess(user / "assessment.yaml").record["notes"] if "same input" in n]
+    (note,) = [n for n in assess(user / "assessment.yaml").record.notes if "same input" in n]
     assert note.startswith(
         "1 of 200 rows of test have the same input as a row of calibration, such as '9' and '5'"
     )
@@ -386,7 +385,7 @@ def test_class_scores_of_two_kinds_stand_on_the_run(user):
     text = "def predict(image):\n    x = image.mean() / 255\n    return [1 - x, x] if x < 0.5 else [-x, 3 * x]\n"
     (user / "subject.py").write_text(text)
     (user / "assessment.yaml").write_text(FILE[: FILE.index("circumstances")])
-    (note,) = [n for n in assess(user / "assessment.yaml").record["notes"] if "logits" in n]
+    (note,) = [n for n in assess(user / "assessment.yaml").record.notes if "logits" in n]
     assert note.startswith(
-        "the class scores of 10 cases are probabilities and those of 10 are not, which are read as logits"
+        "the class scores of 10 cases are probabilities, those of 10 are read as logits"
     )

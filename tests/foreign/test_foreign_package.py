@@ -91,7 +91,7 @@ named = conformance.all_components(origin="fogworks")
 print(len(named), [str(v) for room, name in named for v in conformance.check(room, name)])
 """
     done = python(code, installed)
-    assert done.stdout.strip() == "3 []", done.stdout + done.stderr
+    assert done.stdout.strip() == "4 []", done.stdout + done.stderr
 
 
 ASSESSMENT = """
@@ -117,10 +117,11 @@ def test_they_run_in_an_assessment_with_two_workers(installed, tmp_path):
     (tmp_path / "assessment.yaml").write_text(ASSESSMENT)
     code = """
 import json, sys
-from roadworthy.execution.assess import assess
+from roadworthy.assessment.assess import assess
 run = assess(sys.argv[1], workers=2)
 values = [run.finding("close_call").value, *(run.finding("close_call", circumstance="fog", level=l).value for l in (1, 2))]
-print(json.dumps([run.verdict, values, run.record["supervisors"][0]["applicable"]]))
+supervisor = run.record.sections["supervision"].supervisors[0]
+print(json.dumps([run.verdict, values, supervisor.applicable]))
 """
     done = python(code, installed, str(tmp_path / "assessment.yaml"))
     assert done.returncode == 0, done.stderr
@@ -128,6 +129,101 @@ print(json.dumps([run.verdict, values, run.record["supervisors"][0]["applicable"
     assert verdict == "met"
     assert applicable
     assert values[0] == 1.0 > values[2]
+
+
+WITH_SECTION = (
+    ASSESSMENT.replace("measure: close_call\n", "")
+    .replace(
+        "  - {id: NEAR, close_call: {min: 0.8}}",
+        "  - {id: DARK, sure_failure_rate: {max: 0.4}, circumstance: fog, level: 1}\n"
+        "  - {id: CLEAN, sure_failure_rate: {max: 0.5}}",
+    )
+    .replace("execution:", "darkness: {sure: 0.6}\nexecution:")
+)
+
+
+def write_sorter(folder: Path, text: str) -> Path:
+    light = np.linspace(10, 250, 40)
+    images = np.broadcast_to(light[:, None, None], (40, 8, 8)).astype(np.uint8)
+    np.savez(folder / "test.npz", images=images, labels=np.digitize(light, [90, 170]))
+    (folder / "subject.py").write_text(
+        "def predict(image):\n    x = float(image.mean())\n    return [-abs(x - c) / 40 for c in (50, 130, 210)]\n"
+    )
+    (folder / "assessment.yaml").write_text(text)
+    return folder / "assessment.yaml"
+
+
+def test_its_section_stands_in_schema_run_claims_and_report(installed, tmp_path):
+    """One file of another package, and not an edit anywhere else."""
+    code = """
+import json, sys
+import roadworthy
+from roadworthy.report.html import html
+from roadworthy.report.json_report import schema as of_report
+from roadworthy.report.terminal import rendered, sections
+from roadworthy.spec import schema
+from roadworthy.store.record import Record
+run = roadworthy.assess(sys.argv[1], workers=2)
+read = Record.read(run.folder)
+print(json.dumps({
+    "key": schema()["properties"]["darkness"]["description"],
+    "claimable": "sure_failure_rate" in schema()["$defs"]["ClaimSpec"]["additionalProperties"]["description"],
+    "record": list(of_report()["properties"]["sections"]["properties"]["darkness"]["properties"]),
+    "order": list(read.sections),
+    "part": read.sections["darkness"].model_dump(),
+    "claims": [[c.id, c.status, c.text] for c in read.claims],
+    "findings": [f.id for f in read.findings if f.quantity == "sure_failure_rate"],
+    "notes": read.notes,
+    "page": '<section id="darkness">' in html(read) and "sure failure rate: the share" in html(read),
+    "terminal": [t.title for t in rendered(sections(read), 100) if getattr(t, "title", "")],
+}))
+"""
+    file = write_sorter(tmp_path, WITH_SECTION)
+    done = python(code, installed, str(file))
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["key"].startswith("Which failures count") and found["claimable"]
+    assert found["record"] == ["sure", "conditions"]
+    assert found["order"] == ["performance", "supervision", "darkness", "monitor"]
+    assert [c["condition"] for c in found["part"]["conditions"]] == ["clean", "fog@1", "fog@2"]
+    assert found["part"]["sure"] == 0.6
+    ids = {claim[0]: claim[1] for claim in found["claims"]}
+    assert ids["CLEAN"] == "met" and ids["DARK"] in ("met", "breached", "inconclusive")
+    assert found["claims"][1][2] == "sure failure rate at most 50%"
+    assert len(found["findings"]) == 3 and "Dark note." in found["notes"]
+    assert found["page"] and "Darkness" in found["terminal"]
+
+
+def test_its_section_refuses_like_ours_and_is_shown_plainly_where_it_is_missing(
+    installed, tmp_path
+):
+    code = """
+import sys
+from pathlib import Path
+from roadworthy.spec import Assessment, SpecError
+for text in sys.argv[2:]:
+    try:
+        Assessment.parse(text, "a.yaml")
+    except SpecError as error:
+        print(error)
+"""
+    wrong = [
+        WITH_SECTION.replace("sure: 0.6", "shure: 0.6"),
+        WITH_SECTION.replace("sure: 0.6", "sure: 0.999"),
+        WITH_SECTION.replace("{max: 0.5}", "{max: 50}"),
+    ]
+    done = python(code, installed, "", *wrong)
+    said = done.stdout.splitlines()
+    assert "darkness.shure: this key is not known (did you mean 'sure'?)" in said[0]
+    assert "darkness.sure: leaves no case over" in said[1] and "did you mean 0.5?" in said[2]
+    file = write_sorter(tmp_path, WITH_SECTION)
+    run = "import roadworthy, sys; print(roadworthy.assess(sys.argv[1]).folder)"
+    folder = python(run, installed, str(file)).stdout.strip()
+    from roadworthy.report.html import html
+    from roadworthy.store.record import Record
+
+    page = html(Record.read(Path(folder)))
+    assert '<section id="darkness">' in page and "not installed here" in page and "fog@2" in page
 
 
 def test_the_command_line_lists_them(installed):

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import numpy as np
 import pytest
 
 from roadworthy.monitor.compile import LabelledRows, left_out
 from roadworthy.monitor.estimate import Coverage
-from roadworthy.report.monitor_parts import CompiledMonitor
 
 
 @pytest.fixture(scope="module")
@@ -35,12 +32,3 @@ def test_the_share_shifted_is_counted_apart_from_accuracy(of_a_kind_that_hides):
     assert f"accuracy held in {found.observed:.0%}" in str(
         found
     ) and f"the share shifted in {found.rate:.0%}" in str(found)
-
-
-def test_the_report_names_both_and_one_of_before_what_it_has(of_a_kind_that_hides):
-    both = CompiledMonitor(coverage=asdict(of_a_kind_that_hides)).proof()
-    assert (
-        "intervals of the accuracy held the truth, and " in both
-        and "of those of the share that is shifted" in both
-    )
-    assert "shifted" not in CompiledMonitor(coverage=asdict(Coverage(0.95, 0.9, 60))).proof()

@@ -2,13 +2,12 @@
 
 >>> import tempfile
 >>> sorted(p.name for p in build(Path(tempfile.mkdtemp()) / "run").iterdir())
-['findings.json', 'media', 'run.json', 'tables']
+['findings.json', 'media', 'run.json']
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import struct
 import zlib
@@ -22,6 +21,7 @@ from sample_supervisors import supervise
 
 from roadworthy.finding import About, Finding
 from roadworthy.statistics import Interval, wilson
+from roadworthy.store.record import Record
 
 CLASSES = (
     "T-shirt",
@@ -55,7 +55,6 @@ def build(folder: Path, variant: str = "plain") -> Path:
         "no_claims": lambda: run.update(claims=[], verdict="no claims"),
         "no_supervisors": lambda: _no_supervisors(run, findings),
         "media_none": lambda: run.update(media="none"),
-        "unfinished": lambda: run.update(status="unfinished"),
         "wer": lambda: None,
         "mota": lambda: None,
         "many": lambda: None,
@@ -76,23 +75,20 @@ def write(
     run: dict[str, Any],
     findings: list[Finding],
     gallery: dict[str, Any] | None,
-    cases: dict[str, list[Any]],
+    cases: list[dict[str, str]],
 ) -> None:
     """The files of a run folder."""
-    import pyarrow
-    import pyarrow.parquet
-
-    (folder / "tables").mkdir(parents=True)
-    (folder / "run.json").write_text(json.dumps(run), encoding="utf-8")
-    (folder / "findings.json").write_text(
-        json.dumps([f.to_dict() for f in findings]), encoding="utf-8"
-    )
-    pyarrow.parquet.write_table(pyarrow.table(cases), folder / "tables" / "cases.parquet")
-    if gallery is not None:
-        (folder / "media").mkdir(exist_ok=True)
-        for name, content in gallery.pop("files").items():
-            (folder / name).write_bytes(content)
-        (folder / "media" / "gallery.json").write_text(json.dumps(gallery), encoding="utf-8")
+    (folder / "media").mkdir(parents=True)
+    content = dict(run)
+    supervision = {key: content.pop(key, None) for key in ("supervisors", "recommended")}
+    sections: dict[str, Any] = {"performance": {}, "supervision": supervision}
+    if "risk" in content:
+        sections["risk"] = content.pop("risk")
+    for name, picture in (gallery or {"files": {}}).pop("files").items():
+        (folder / name).write_bytes(picture)
+    content["cases"] = {**content["cases"], "failures": cases if content["cases"]["failed"] else []}
+    content |= {"sections": sections, "gallery": gallery or {}, "findings": findings}
+    Record.model_validate(content).write(folder)
 
 
 def png(pixels: np.ndarray) -> bytes:
@@ -120,7 +116,7 @@ def png(pixels: np.ndarray) -> bytes:
 
 def _plain(
     variant: str,
-) -> tuple[dict[str, Any], list[Finding], dict[str, Any], dict[str, list[Any]]]:
+) -> tuple[dict[str, Any], list[Finding], dict[str, Any], list[dict[str, str]]]:
     rng = np.random.default_rng(7)
     circumstances = _circumstances(variant)
     classes = [HOSTILE if variant == "hostile" and c == "Shirt" else c for c in CLASSES]
@@ -385,7 +381,7 @@ def _run(
     total = N * (1 + 3 * len(circumstances))
     slices = [{"column": "label", "value": c, "n": 200, "too_small": False} for c in classes]
     return {
-        "format": 1, "key": digest[:16], "name": "fashion-cnn", "status": "finished", "verdict": "breached",
+        "format": 2, "key": digest[:16], "name": "fashion-cnn", "status": "finished", "verdict": "breached",
         "created": "2026-03-01T14:05:09+00:00",
         "versions": {"roadworthy": "0.1.0", "python": "3.11.9", "numpy": "2.1.0", "torch": "2.13.0"}, "seed": 20260301,
         "command": "roadworthy assess assessment.yaml",
@@ -459,7 +455,8 @@ def _gallery(
         image, truth = images[i % len(images)], classes[labels[i % len(images)]]
         wrong = classes[(labels[i % len(images)] + 4) % 10]
         record = {
-            "sample": f"test-{i:04d}", "circumstance": circumstance, "level": level, "truth": truth,
+            "sample": f"test-{i:04d}", "case": f"test-{i:04d}~{circumstance}@{level}",
+            "circumstance": circumstance, "level": level, "truth": truth,
             "prediction": wrong if failure else truth, "clean_prediction": truth, "failure": failure, "boxes": None,
             "original": None, "made": None, "original_text": None, "made_text": None, "width": 28, "height": 28,
         }  # fmt: skip
@@ -499,20 +496,12 @@ def _gallery(
     return {"pairs": pairs, "worst": worst, "files": files}
 
 
-def _cases(
-    circumstances: dict[str, tuple[float, float, float, float | None]],
-) -> dict[str, list[Any]]:
-    rows = [("test-0001", "", math.nan, "ok", "")]
-    rows += [
-        (f"test-{i:04d}", c, 3.0, "failed", f"ValueError: the input of case {i} holds NaN")
+def _cases(circumstances: dict[str, Any]) -> list[dict[str, str]]:
+    return [
+        {"case": f"test-{i:04d}~{c}@3", "message": f"ValueError: the input of case {i} holds NaN"}
         for c in circumstances
         for i in range(3)
     ]
-    return {
-        "case": [f"{s}|{c}|{level:g}" for s, c, level, *_ in rows], "sample": [r[0] for r in rows],
-        "circumstance": [r[1] for r in rows], "level": [r[2] for r in rows], "status": [r[3] for r in rows],
-        "error_message": [r[4] for r in rows], "failure": [r[3] == "failed" for r in rows],
-    }  # fmt: skip
 
 
 def _no_supervisors(run: dict[str, Any], findings: list[Finding]) -> None:

@@ -135,7 +135,7 @@ def test_alarms_may_be_wanted_or_a_nuisance(side):
     [
         (
             "{rule: conformal, alpha: 0.05}",
-            "verdicts.alpha: this key is not known (did you mean 'rate'?)",
+            "alpha is not known (did you mean 'rate'?)",
         ),
         (
             "conformal",

@@ -298,7 +298,7 @@ RISK = "risk: {unit: EUR, costs: {wrong: 1}, constants: {p_shift: 0.1}}\n"
     [
         (
             "claims: [{id: A, risk: {max: 3}}]",
-            "claims[0]: claims what cases cost, and the file does not say; add risk: {unit:",
+            "claims[0]: claims what cases cost",
         ),
         (
             RISK.replace(", constants: {p_shift: 0.1}", "") + "claims: [{id: A, risk: {max: 3}}]",
@@ -311,16 +311,16 @@ RISK = "risk: {unit: EUR, costs: {wrong: 1}, constants: {p_shift: 0.1}}\n"
         (RISK + "claims: [{id: A, risk: 3}]", "risk needs min or max, such as risk: {max: 3}"),
         (
             RISK + "slices: [a]\nclaims: [{id: A, risk: {max: 3}, every: slices}]",
-            "claims[0].every: does not go with risk",
+            "claims[0].every: risk is over all cases",
         ),
         (
             RISK.replace("wrong: 1", "wrong: 1, referred: 2") + "claims: [{id: A, risk: {max: 3}}]",
-            "add supervisors",
+            "add `supervisors`",
         ),
         (
             RISK.replace("wrong: 1", "wrong: 1, referred: 2")
             + "supervisors: [knn]\nclaims: [{id: A, risk: {max: 3}}]",
-            "add calibration under data",
+            "add `data.calibration`",
         ),
         (
             RISK

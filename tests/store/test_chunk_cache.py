@@ -13,7 +13,7 @@ import pytest
 
 from roadworthy.data.values import CLASS_SCORES
 from roadworthy.store import ChunkCache, RunFolder
-from roadworthy.store.scores import KeptScores, read_scores, write_scores
+from roadworthy.store.cache import KeptScores, read_scores, write_scores
 from roadworthy.subject.trace import SYSTEM, ModuleTrace, Trace, link_chunk
 
 KEY = "ab" * 16

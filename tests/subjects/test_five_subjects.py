@@ -13,8 +13,9 @@ from typing import NamedTuple
 import pytest
 import subject_data
 
-from roadworthy.execution.assess import Run, assess
+from roadworthy.assessment.assess import Run, assess
 from roadworthy.store import RunFolder
+from roadworthy.store.record import Record
 
 
 class Expected(NamedTuple):
@@ -56,7 +57,7 @@ def chunk_folders(root: Path) -> list[Path]:
 def test_clean_performance_is_the_one_that_the_data_was_made_for(subject):
     name, _, run = subject
     expected = EXPECTED[name]
-    assert run.record["cases"] == {
+    assert run.record.plain()["cases"] == {
         "total": expected.cases,
         "computed": expected.cases,
         "from_cache": 0,
@@ -85,7 +86,7 @@ def test_the_transform_lowers_performance_and_a_stronger_level_lowers_it_more(su
 
 def test_every_finding_has_an_interval_or_a_reason(subject):
     _, _, run = subject
-    recorded = RunFolder.open(run.folder).findings()
+    recorded = Record.read(run.folder).findings
     assert len(recorded) == len(run.findings) > 5
     for finding in recorded:
         assert finding.interval is not None or finding.reason
@@ -97,8 +98,8 @@ def test_a_second_run_computes_nothing_and_finds_the_same(subject):
     name, file, run = subject
     before = findings_of(run)
     again = assess(file)
-    assert again.record["cases"]["computed"] == 0
-    assert again.record["cases"]["from_cache"] == EXPECTED[name].cases
+    assert again.record.cases.computed == 0
+    assert again.record.cases.from_cache == EXPECTED[name].cases
     assert again.folder == run.folder
     assert findings_of(again) == before
 
@@ -110,14 +111,14 @@ def test_a_run_that_lost_chunks_computes_only_those_and_finds_the_same(subject):
     for folder in folders[::2]:
         shutil.rmtree(folder)
     again = assess(file)
-    assert 0 < again.record["cases"]["computed"] < again.record["cases"]["total"]
+    assert 0 < again.record.cases.computed < again.record.cases.total
     assert findings_of(again) == before
 
 
 def test_two_workers_find_exactly_what_one_finds(subject, tmp_path):
     _, file, run = subject
     shared = assess(file, runs=tmp_path / "runs", workers=2)
-    assert shared.record["cases"]["computed"] == run.record["cases"]["total"]
+    assert shared.record.cases.computed == run.record.cases.total
     assert shared.folder.name == run.folder.name
     assert findings_of(shared) == findings_of(run)
 
@@ -126,13 +127,13 @@ def test_the_run_folder_can_be_moved_and_read_without_the_cache(subject, tmp_pat
     _, _, run = subject
     moved = Path(shutil.copytree(run.folder, tmp_path / "moved"))
     folder = RunFolder.open(moved)
-    assert len(folder.cases()["case"]) == run.record["cases"]["total"]
-    assert [f.to_dict() for f in folder.findings()] == [f.to_dict() for f in run.findings]
+    assert len(folder.cases()["case"]) == run.record.cases.total
+    assert [f.to_dict() for f in Record.read(moved).findings] == [f.to_dict() for f in run.findings]
 
 
 def test_a_supervisor_of_class_scores_applies_where_there_are_some_and_says_why_elsewhere(subject):
     name, _, run = subject
-    stands = {s["name"]: s for s in run.record["supervisors"]}
+    stands = {s["name"]: s for s in run.record.plain()["sections"]["supervision"]["supervisors"]}
     if name == "tone_words":
         assert stands == {}
     elif name == "nearest_mean":
@@ -143,14 +144,14 @@ def test_a_supervisor_of_class_scores_applies_where_there_are_some_and_says_why_
         kind = {"box_finder": "boxes", "box_tracker": "tracks", "booking": "an episode"}[name]
         reason = f"it reads class scores, and the module gives {kind}"
         assert stands["max_softmax"]["because"] == reason
-        assert f"supervisor max_softmax is not applicable, because {reason}" in run.record["notes"]
+        assert f"supervisor max_softmax is not applicable, because {reason}" in run.record.notes
 
 
 def test_a_run_killed_by_the_system_goes_on_and_ends_with_the_same_findings(tmp_path):
     file = subject_data.place("nearest_mean", tmp_path / "user")
     whole = assess(file, runs=tmp_path / "whole")
     root = tmp_path / "killed"
-    code = "import sys; from roadworthy.execution.assess import assess; assess(sys.argv[1], runs=sys.argv[2])"
+    code = "import sys; from roadworthy.assessment.assess import assess; assess(sys.argv[1], runs=sys.argv[2])"
     environment = {
         **os.environ,
         "NEAREST_MEAN_HOLDS_AFTER": "3",
@@ -166,15 +167,15 @@ def test_a_run_killed_by_the_system_goes_on_and_ends_with_the_same_findings(tmp_
     assert 3 <= kept < 15
     assert not list(root.glob("*/run.json"))
     resumed = assess(file, runs=root)
-    assert resumed.record["cases"]["from_cache"] >= 60
-    assert resumed.record["cases"]["computed"] > 0
+    assert resumed.record.cases.from_cache >= 60
+    assert resumed.record.cases.computed > 0
     assert findings_of(resumed) == findings_of(whole)
     assert not list((root / ".cache").glob("*/*.partial"))
 
 
 def test_the_dialogue_is_disturbed_inside_the_loop_and_the_user_is_not_assessed(tmp_path):
     run = assess(subject_data.place("booking", tmp_path))
-    modules = {m["name"]: m["assessed"] for m in run.record["subject"]["modules"]}
+    modules = {m["name"]: m["assessed"] for m in run.record.plain()["subject"]["modules"]}
     assert modules == {"user": False, "nlu": True, "policy": True}
     cases = RunFolder.open(run.folder).cases()
     clean = cases["circumstance"] == ""

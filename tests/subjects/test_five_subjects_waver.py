@@ -15,6 +15,8 @@ import pytest
 import subject_data
 import tone_words
 
+from roadworthy.assessment.assess import Run, assess
+from roadworthy.assessment.section import planned
 from roadworthy.data.seeds import generator
 from roadworthy.data.values import EPISODE, TRACKS
 from roadworthy.distances.bleu import bleu
@@ -22,8 +24,6 @@ from roadworthy.distances.episode_bleu import episode_bleu
 from roadworthy.distances.iou import iou
 from roadworthy.distances.jaccard import jaccard
 from roadworthy.distances.mota import mota
-from roadworthy.execution.assess import Run, assess
-from roadworthy.execution.plan import resolve
 from roadworthy.spec import Assessment
 from roadworthy.store import RunFolder
 
@@ -104,7 +104,7 @@ def scores_of(run: Run) -> dict[str, dict[str, np.ndarray]]:
 
 def test_every_score_that_was_asked_for_is_there_for_every_case(assessed):
     name, _, run = assessed
-    assert run.record["cases"]["failed"] == 0
+    assert run.record.cases.failed == 0
     for scores in scores_of(run).values():
         assert set(scores) == set(EXPECTED[name].scores)
         assert all(np.isfinite(column).all() for column in scores.values())
@@ -130,7 +130,7 @@ def test_no_ratio_knows_that_nothing_was_found_every_time(assessed):
 
 
 def test_a_module_that_draws_nothing_says_what_to_do(tmp_path):
-    plan = resolve(
+    plan = planned(
         Assessment.read(
             subject_data.place("box_tracker", tmp_path, assessment="box_tracker_passes")
         )
@@ -157,7 +157,7 @@ def by_hand(
     name: str, file: Path, n: int
 ) -> Iterator[tuple[str, int, dict[str, tuple[float, float]]]]:
     """Condition, row and ratios of some cases of every condition, by asking the functions again and again."""
-    plan = resolve(Assessment.read(file))
+    plan = planned(Assessment.read(file))
     draws = [(), *(("pass", k) for k in range(n))]
     for condition in plan.conditions:
         data, at = plan.data[condition.role], plan.at(condition)

@@ -119,7 +119,7 @@ claims: [{id: ACC, accuracy: {min: 0.6}}]
 
 
 def test_an_assessment_trains_its_members_once_and_supervises_them(tmp_path, capsys):
-    from roadworthy.execution.assess import assess
+    from roadworthy.assessment.assess import assess
 
     rng = np.random.default_rng(0)
     for name, n in (("train", 200), ("test", 100)):
@@ -135,4 +135,4 @@ def test_an_assessment_trains_its_members_once_and_supervises_them(tmp_path, cap
     again = assess(tmp_path / "assessment.yaml")
     assert "training" not in capsys.readouterr().err
     assert first.finding("accuracy").value == again.finding("accuracy").value > 0.6
-    assert again.record["cases"]["failed"] == 0 and again.record["cases"]["computed"] == 0
+    assert again.record.cases.failed == 0 and again.record.cases.computed == 0

@@ -33,7 +33,7 @@ from roadworthy.analysis.counts import Counts as Counts
 from roadworthy.analysis.counts import Rate as Rate
 from roadworthy.analysis.counts import counts as counts
 from roadworthy.analysis.counts import separate as separate
-from roadworthy.analysis.fusion import plain_number, thinned
+from roadworthy.statistics.fusion import plain_number, thinned
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from roadworthy.analysis.fusion import plain_number
 from roadworthy.statistics import Interval, clopper_pearson
+from roadworthy.statistics.fusion import plain_number
 
 
 class Rate(NamedTuple):

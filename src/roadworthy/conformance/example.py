@@ -11,7 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from roadworthy.execution.plan import Plan, resolve
+from roadworthy.assessment.section import planned
+from roadworthy.execution.plan import Plan
 from roadworthy.spec import Assessment
 
 SUBJECT = (
@@ -44,4 +45,4 @@ def write_example(folder: Path) -> Path:
 
 def plan_in(folder: Path) -> Plan:
     """The plan of that assessment."""
-    return resolve(Assessment.read(write_example(folder)))
+    return planned(Assessment.read(write_example(folder)))

@@ -1,6 +1,11 @@
 """From an assessment file to a plan: the subject, the data, the conditions, and the chunks of work with their keys.
 
-Everything that can be wrong with a file is found here, before the first case is run.
+What the sections of an assessment request of the subject is data (`Wants`), so that workers need no section.
+
+>>> from roadworthy.subject.needs import Layer
+>>> wants = Wants({"model": frozenset({Layer("fc1")})}, (Extra("calibration"),))
+>>> Wants.from_json(json.loads(json.dumps(wants.to_json()))) == wants
+True
 """
 
 from __future__ import annotations
@@ -8,32 +13,30 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import typing
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, NamedTuple
 
 from roadworthy import registry
 from roadworthy.cases.circumstance import Circumstance, Condition
 from roadworthy.data.roles import check_roles
 from roadworthy.data.samples import DataError, Dataset, load
 from roadworthy.data.values import TASKS
-from roadworthy.execution.failing import never_wrong
-from roadworthy.execution.supervisions import (
-    Supervision,
-    check_verdicts,
-    supervisions,
-    those_that_apply,
-)
 from roadworthy.execution.versions import code_version, libraries, source_of, trace_version
 from roadworthy.measures import failure as failure_criteria
 from roadworthy.measures import for_values
 from roadworthy.registry import did_you_mean
 from roadworthy.spec import ROLES, Assessment, SpecError
 from roadworthy.subject.module import SubjectError
-from roadworthy.subject.needs import Input, Output, Passes, Request, Score
+from roadworthy.subject.needs import Input, Passes, Request, Score
 from roadworthy.subject.system import System
 from roadworthy.subject.trace import SYSTEM
 from roadworthy.subject.variation import resolved
+from roadworthy.supervisors.supervisor import Supervisor
+
+EVERY_OTHER = "*"
+"""The score that stands for those of all other supervisors."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,84 @@ class Chunk:
         return self.stop - self.start
 
 
+class Extra(NamedTuple):
+    """A condition beyond the test data and the circumstances: cases of another role, clean or under a circumstance."""
+
+    role: str
+    circumstance: str = ""
+    level: float | None = None
+
+
+_REQUESTS = {kind.__name__: kind for kind in typing.get_args(Request)}
+
+
+@dataclass(frozen=True)
+class Wants:
+    """What is requested of the subject beyond its answers to the test cases."""
+
+    requests: Mapping[str, frozenset[Request]] = field(default_factory=dict)
+    """By module."""
+    conditions: tuple[Extra, ...] = ()
+
+    def __or__(self, other: Wants) -> Wants:
+        modules = dict.fromkeys([*self.requests, *other.requests])
+        both = (self.requests, other.requests)
+        united = {m: frozenset().union(*(w.get(m, ()) for w in both)) for m in modules}
+        return Wants(united, tuple(dict.fromkeys([*self.conditions, *other.conditions])))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, for a worker."""
+        requests = {
+            module: [[type(r).__name__, asdict(r)] for r in sorted(found, key=lambda r: r.column)]
+            for module, found in self.requests.items()
+        }
+        return {"requests": requests, "conditions": [list(c) for c in self.conditions]}
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Wants:
+        """The inverse of `to_json`."""
+        requests = {
+            module: frozenset(_REQUESTS[kind](**values) for kind, values in found)
+            for module, found in content["requests"].items()
+        }
+        return cls(requests, tuple(Extra(*c) for c in content["conditions"]))
+
+
+@dataclass(frozen=True)
+class Supervision:
+    """A supervisor at a module, or the reason why it cannot be there."""
+
+    name: str
+    module: str
+    supervisor: Supervisor
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    because: str = ""
+    label: str = ""
+    """Its name in tables and claims: the bare name, or with its settings if one name is used twice."""
+    members: tuple[str, ...] = ()
+    """The labels of those whose scores it reads."""
+
+    @property
+    def applicable(self) -> bool:
+        """Whether it will score."""
+        return not self.because
+
+    @property
+    def reads_scores(self) -> bool:
+        """Whether it is fitted and scores after others have."""
+        return any(isinstance(n, Score) for n in self.supervisor.needs)
+
+    @property
+    def reads_every_other(self) -> bool:
+        """Whether it combines whoever scores, and so can go without one that does not."""
+        return Score(EVERY_OTHER) in self.supervisor.needs
+
+    @property
+    def reads_inputs(self) -> bool:
+        """Whether it looks at what the module was given."""
+        return any(isinstance(n, Input) for n in self.supervisor.needs)
+
+
 @dataclass(frozen=True)
 class Plan:
     """All that an assessment will do."""
@@ -58,42 +139,31 @@ class Plan:
     subject: System
     data: Mapping[str, Dataset]
     circumstances: Sequence[Circumstance]
-    supervisions: Sequence[Supervision]
     measure: Callable[..., Any]
     notes: Sequence[str] = ()
     """What the run has to say of the data."""
+    wants: Wants = Wants()
+    supervisions: Sequence[Supervision] = ()
     left_out: Mapping[str, str] = field(default_factory=dict)
-    """Of `supervisors: all`, those that do not apply, and why."""
+    """With `supervisors: all`, those that do not apply, and why."""
 
     @functools.cached_property
     def conditions(self) -> list[Condition]:
-        """Clean first, then every circumstance at every level; then calibration and reference rows, where supervisors want them."""
+        """Clean first, then every circumstance at every level; then what sections and supervisors want besides."""
         found = [Condition()]
         for circumstance in self.circumstances:
             found.extend(circumstance.conditions())
-        found.extend(self.calibrating)
-        if self.fits_on_reference:
-            found.append(Condition(role="reference"))
+        known = {(c.circumstance, c.level): c for c in found}
+        found += [
+            replace(known[extra.circumstance, extra.level], role=extra.role)
+            for extra in self.wants.conditions
+        ]
         return found
 
-    @functools.cached_property
-    def calibrating(self) -> list[Condition]:
-        """The calibration rows, clean and under every transform: thresholds are chosen on them. None without supervisors."""
-        if "calibration" not in self.data or not any(s.applicable for s in self.supervisions):
-            return []
-        shifts = [c for circumstance in self.circumstances for c in circumstance.conditions()]
-        shifted = [
-            replace(c, role="calibration")
-            for c in shifts
-            if c.transform and not c.transform.identity
-        ]
-        return [Condition(role="calibration"), *shifted]
-
     @property
-    def fits_on_reference(self) -> bool:
-        """Whether a supervisor learns from the reference rows; those that read scores take calibration rows if there are some."""
-        fitted = [s for s in self.supervisions if s.applicable and s.supervisor.fitted]
-        return any(not s.reads_scores or "calibration" not in self.data for s in fitted)
+    def calibrating(self) -> list[Condition]:
+        """The conditions of the calibration data, clean first; none if nobody wants them."""
+        return [c for c in self.conditions if c.role == "calibration"]
 
     def check_case_ids(self) -> None:
         """Refuse sample ids that make two cases share an id: 4~snow@2 is sample 4 under snow at level 2."""
@@ -111,15 +181,10 @@ class Plan:
                     )
                 seen.add(case)
 
-    @functools.cached_property
-    def requests(self) -> dict[str, frozenset[Request]]:
-        """What all supervisors together ask of each module, beyond its output; inputs and scores are made again, not kept."""
-        wanted: dict[str, set[Request]] = {}
-        for s in self.supervisions:
-            if s.applicable:
-                more = [n for n in s.supervisor.needs if not isinstance(n, Output | Input | Score)]
-                wanted.setdefault(s.module, set()).update(more)
-        return {module: frozenset(requests) for module, requests in wanted.items() if requests}
+    @property
+    def requests(self) -> Mapping[str, frozenset[Request]]:
+        """What is asked of each module, beyond its output."""
+        return self.wants.requests
 
     @functools.cached_property
     def chunks(self) -> list[Chunk]:
@@ -204,9 +269,13 @@ class Plan:
 
 
 def resolve(
-    spec: Assessment, *, subject: System | None = None, data: Mapping[str, Dataset] | None = None
+    spec: Assessment,
+    *,
+    subject: System | None = None,
+    data: Mapping[str, Dataset] | None = None,
+    wants: Wants | None = None,
 ) -> Plan:
-    """Load what the file names and check that it fits together."""
+    """Load what the file names and check that it fits together; supervisors and sections are planned by `assessment`."""
     circumstances = _circumstances(spec)
     sets = load_data(spec, circumstances, data=data)
     notes = [*_role_notes(spec, sets), *(_training_notes(spec, sets) if subject is None else ())]
@@ -214,16 +283,8 @@ def resolve(
     _check_circumstances(spec, circumstances, system, sets["test"])
     for i, column in enumerate(spec.slices):
         _checked_column(spec, sets["test"], column, ("slices", i))
-    check_verdicts(spec, system, sets)
     measure = _measure(spec, system, sets["test"])
-    watching, left_out = those_that_apply(spec, supervisions(spec, system, sets, circumstances))
-    if never_wrong(spec):
-        notes.insert(0, never_wrong(spec))
-    if left_out:
-        notes.append(
-            f"supervisors: all leaves out {len(left_out)} that do not apply here: {', '.join(left_out)}"
-        )
-    return Plan(spec, system, sets, circumstances, watching, measure, notes, left_out)
+    return Plan(spec, system, sets, circumstances, measure, notes, wants or Wants())
 
 
 def load_data(
@@ -276,12 +337,6 @@ def _check_data(spec: Assessment, sets: Mapping[str, Dataset]) -> None:
                 f"{role} has the classes {_few(names)}, test has {_few(classes['test'])}, so the same label would mean two "
                 "things; name all classes, in the subject's order, under data: classes",
             )
-    lasting = spec.monitor and spec.monitor.group_events
-    if lasting and "calibration" in sets and sets["calibration"].groups is None:
-        raise spec.error(
-            ("monitor", "group_events"),
-            "the calibration data have no groups; name their column under data: group",
-        )
     _role_notes(spec, sets)
 
 
@@ -441,15 +496,3 @@ def _measure(spec: Assessment, system: System, test: Dataset) -> Callable[..., A
         return component.bind(**spec.measure_parameters)  # type: ignore[no-any-return]
     except ValueError as error:
         raise spec.error(("measure",), str(error)) from error
-
-
-__all__ = [
-    "Chunk",
-    "Plan",
-    "SpecError",
-    "Supervision",
-    "code_version",
-    "load_data",
-    "resolve",
-    "trace_version",
-]

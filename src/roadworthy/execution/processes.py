@@ -1,7 +1,8 @@
 """The executor that works in several processes.
 
-Each worker is a fresh interpreter that resolves the same assessment file and is handed chunk numbers, one line each; it answers
-with one line of JSON. No object crosses, so nothing is pickled, and a script that calls `assess` needs no guard.
+Each worker is a fresh interpreter that is given the assessment file and what the sections request of the subject, as JSON,
+then chunk numbers, one line each; it answers with one line of JSON. It loads no section. No object crosses, so nothing is
+pickled, and a script that calls `assess` needs no guard.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from roadworthy.execution.memory import keep_freed_memory
-from roadworthy.execution.plan import Plan, resolve
+from roadworthy.execution.plan import Plan, Wants, resolve
 from roadworthy.execution.work import Done, Unfinished, work
 from roadworthy.registry import register
 from roadworthy.spec import Assessment
@@ -56,7 +58,7 @@ def processes(
 
 
 def _end(pool: Sequence[_Worker]) -> None:
-    """Close their inputs, and end those that do not end by themselves; also where Ctrl-C is pressed again meanwhile."""
+    """Close their inputs, and end those that do not end by themselves; also if Ctrl-C is pressed again meanwhile."""
     until = time.monotonic() + PATIENCE
     try:
         for worker in pool:
@@ -89,6 +91,7 @@ class _Worker:
                 "text": document.text,
                 "path": str(document.path.resolve()),
                 "cache": str(cache.root.resolve()),
+                "wants": plan.wants.to_json(),
             }
         )
         self.chunk: int | None = None
@@ -114,7 +117,7 @@ class _Worker:
         return 1
 
     def listen(self, answers: queue.Queue[tuple[_Worker, dict[str, Any] | None]]) -> None:
-        """Pass its answers on; None when it has ended."""
+        """Pass its answers on; None if it has ended."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
             answers.put((self, json.loads(line)))
@@ -159,8 +162,9 @@ def _serve() -> None:
     os.dup2(2, 1)
     first = json.loads(sys.stdin.readline())
     try:
-        plan = resolve(Assessment.parse(first["text"], first["path"]))
-        cache = ChunkCache(_path(first["cache"]))
+        spec = Assessment.bare(first["text"], first["path"])
+        plan = resolve(spec, wants=Wants.from_json(first["wants"]))
+        cache = ChunkCache(Path(first["cache"]))
         for line in sys.stdin:
             index, key = json.loads(line)
             _answer(out, vars(work(plan, cache, index, key=key)))
@@ -171,12 +175,6 @@ def _serve() -> None:
                 error="OSError", errno=error.errno or 0, message=error.strerror or str(error)
             )
         _answer(out, message)
-
-
-def _path(text: str) -> Any:
-    from pathlib import Path
-
-    return Path(text)
 
 
 def _answer(out: Any, content: dict[str, Any]) -> None:

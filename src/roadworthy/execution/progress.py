@@ -16,10 +16,6 @@ class Progress(Protocol):
         """n more are done."""
         ...
 
-    def note(self, text: str) -> None:
-        """Something a person should know now."""
-        ...
-
 
 class Silent:
     """Says nothing."""
@@ -28,7 +24,4 @@ class Silent:
         """Nothing."""
 
     def advance(self, n: int) -> None:
-        """Nothing."""
-
-    def note(self, text: str) -> None:
         """Nothing."""

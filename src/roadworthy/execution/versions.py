@@ -22,7 +22,7 @@ import roadworthy
 from roadworthy.registry import Component
 
 ROOT = Path(roadworthy.__file__).parent
-BEHIND_TRACES = ("cases", "data", "distances", "subject")
+BEHIND_TRACES = ("cases", "data", "distances", "generative", "search", "subject")
 """Rooms whose code a trace depends on."""
 LIBRARIES = (
     "numpy",

@@ -1,13 +1,16 @@
-"""One unit of work: run the subject on a chunk's cases and keep the trace. The same in every executor."""
+"""One unit of work, the same in every executor: run the subject on a chunk's cases and keep the trace; and the executor that
+works in this process."""
 
 from __future__ import annotations
 
 import builtins
 import re
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from roadworthy.execution.plan import Chunk, Plan
+from roadworthy.registry import register
 from roadworthy.store import ChunkCache
 from roadworthy.subject.system import Cases
 from roadworthy.subject.trace import SYSTEM, Trace
@@ -78,3 +81,12 @@ def work(plan: Plan, cache: ChunkCache, index: int, *, key: str | None = None) -
     return Done(
         index, len(chunk), len(errors), time.perf_counter() - started, errors[0] if errors else ""
     )
+
+
+@register("executors", "inline")
+def inline(
+    plan: Plan, cache: ChunkCache, indices: list[int], *, workers: int = 1
+) -> Iterator[Done]:
+    """One chunk after the other, in this process."""
+    for index in indices:
+        yield work(plan, cache, index)

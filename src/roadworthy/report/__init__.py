@@ -1,4 +1,4 @@
-"""Renders a run and computes nothing: html, json, junit and Open-PSA, tables for the terminal, charts as SVG.
+"""Renders a record and computes nothing: html, json, junit and Open-PSA, tables for the terminal, charts as SVG.
 
 >>> from roadworthy.registry import components
 >>> sorted(components("reports"))
@@ -7,6 +7,6 @@
 
 from __future__ import annotations
 
-from .run_view import ReportError, RunView
+from roadworthy.report.blocks import ReportError
 
-__all__ = ["ReportError", "RunView"]
+__all__ = ["ReportError"]

@@ -1,9 +1,10 @@
 """The report as one HTML file that works offline: everything is inside, nothing is fetched, no number is made here.
 
-A strict content security policy allows only the page's own style, its one script (by hash) and pictures as ``data:`` URIs.
+A strict content security policy allows only the page's own style, its one script (by hash) and pictures as ``data:`` URIs, within
+a budget of bytes.
 
->>> LIMIT
-3000000
+>>> mime(b"\\x89PNG...")
+'image/png'
 """
 
 from __future__ import annotations
@@ -11,29 +12,20 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
+import math
 import re
-from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roadworthy.registry import register
-
-from . import (
-    glossary,
-    media,
-    notes,
-    numbers,
-    supervisor_figures,
-    supervisor_tables,
-    supervisor_wording,
-    wording,
-)
-from .charts import palette
-from .figure import place_name
-from .figures import figures
-from .run_parts import STATUSES, Claim
-from .run_view import RunView
-from .supervisor_parts import Supervisor
+from roadworthy.report import numbers, wording
+from roadworthy.report.blocks import Block, Heading, Pictures, ReportError
+from roadworthy.report.charts import palette
+from roadworthy.report.page import page
+from roadworthy.store.record import Pair, Record
 
 if TYPE_CHECKING:
     import jinja2
@@ -42,92 +34,156 @@ HERE = Path(__file__).parent
 LIMIT = 3_000_000
 """Bytes of a report: it must open on a phone and travel by mail."""
 MEDIA_BUDGET = 2_000_000
-ROWS = 200
-"""Rows of a table in the page; the rest stand in ``findings.json``, and the page says so."""
+MOST_PAIRS = 120
+"""More pairs than this are not looked at in a page."""
+LONGEST_TEXT = 600
+PIXEL_ART = 96
+"""Below this many pixels a side a picture is enlarged with hard edges, so that what the subject saw is seen."""
 
 
 @register("reports", "html", file="report.html")
-def html(view: RunView, *, embed_media: bool = True) -> str:
-    """One HTML file for readers: claims, circumstances, slices, curves, gallery, supervisors, method; works offline."""
-    shown = embed_media and view.run.get("media") != "none"
-    page = _page(view, media.embed(view, MEDIA_BUDGET) if shown else None)
-    excess = len(page.encode("utf-8")) - LIMIT
+def html(run: Record, *, embed_media: bool = True) -> str:
+    """One HTML file for readers: claims, sections, gallery, method; works offline."""
+    blocks = page(run)
+    shown = embed_media and run.media != "none"
+    text = _rendered(run, blocks, _embedded(run, blocks, MEDIA_BUDGET) if shown else None)
+    excess = len(text.encode("utf-8")) - LIMIT
     if excess > 0 and shown:
-        page = _page(view, media.embed(view, max(MEDIA_BUDGET - excess, 0)))
-    return page
+        text = _rendered(run, blocks, _embedded(run, blocks, max(MEDIA_BUDGET - excess, 0)))
+    return text
 
 
-def _page(view: RunView, pictures: media.Media | None) -> str:
+@dataclass(frozen=True)
+class Shown:
+    """A pair ready for the page."""
+
+    pair: Pair
+    original: str
+    made: str
+
+    @property
+    def pixelated(self) -> bool:
+        """Whether the picture is so small that it is enlarged with hard edges."""
+        return 0 < max(self.pair.width, self.pair.height) <= PIXEL_ART
+
+    @property
+    def texts(self) -> tuple[str, str]:
+        """Original and case as text, shortened."""
+        return (
+            wording.cut(self.pair.original_text or "", LONGEST_TEXT),
+            wording.cut(self.pair.made_text or "", LONGEST_TEXT),
+        )
+
+
+def _rendered(run: Record, blocks: Sequence[Block], media: Mapping[int, Shown] | None) -> str:
     script = _asset("report.js")
     digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
+    parts: list[tuple[Heading, list[Block]]] = []
+    for block in blocks:
+        if isinstance(block, Heading) and block.level == 2:
+            parts.append((block, []))
+        elif parts:
+            parts[-1][1].append(block)
+    said = [*run.warnings, *run.notes]
+    pairs = sum(len(b.pairs) for b in blocks if isinstance(b, Pictures))
     return _template().render(
-        view=view,
-        run=view.run,
-        verdict=wording.verdict(view),
-        figures=figures(view),
-        media=pictures,
-        notes=notes.brief(supervisor_wording.other_notes(view)),
-        all_notes=notes.folded(view.run.get("notes") or ()),
-        most_notes=notes.MOST,
-        glossary=glossary.explained(view),
-        settle=functools.partial(wording.settle, view),
-        claims_by_urgency=sorted(view.claims, key=_urgency),
-        assumptions=_tally(view, lambda f: f.assumptions),
-        corrections=_tally(view, lambda f: (f.corrected,) if f.corrected else ()),
-        methods=_tally(view, lambda f: (_family(f.interval.method),) if f.interval else ()),
-        reasons=_tally(view, lambda f: (f.reason,) if f.reason else ()),
-        shown=lambda f: numbers.estimate(f.value, f.interval, f.n, view.style_of(f.quantity)),
-        rows=ROWS,
-        undrawn=supervisor_figures.undrawn(view),
-        supervisor_words=supervisor_wording,
-        supervisor_tables=supervisor_tables,
+        run=run,
+        parts=parts,
+        verdict=wording.verdict(run),
+        facts=_facts(run),
+        notes=wording.brief(said),
+        all_notes=said,
+        most_notes=wording.MOST_NOTES,
+        media=media,
+        dropped=0 if media is None else pairs - len(media),
         style=palette.css() + _asset("report.css"),
         script=script,
         script_hash=f"sha256-{digest}",
     )
 
 
-def _family(method: str) -> str:
-    """A method without its numbers: "n = 812.4" and "n = 90.1" are one way to make an interval."""
-    return re.sub(r"\d+(\.\d+)?", "…", method)
+def _facts(run: Record) -> list[tuple[str, str, list[str], str]]:
+    """Head, value, small lines and tooltip of each box at the top."""
+    found = []
+    for quantity in (run.measure.name, "failure_rate"):
+        f = run.find(quantity)
+        if f is not None:
+            shown = numbers.estimate(f.value, f.interval, f.n, wording.style_of(run, quantity))
+            ends = f"{shown.interval} at {shown.confidence}" if f.interval else ""
+            name = f"{quantity.replace('_', ' ')}, clean"
+            found.append((name, shown.value, [ends, f"n = {shown.n}"], shown.title))
+    circumstances = wording.plural(len(run.circumstances), "circumstance")
+    many = [f"{circumstances},", wording.plural(len(run.slices), "slice")]
+    found.append(("cases", numbers.count(run.cases.total), many, ""))
+    failed = "counted as wrong" if run.cases.failed else "every case was answered"
+    found.append(("cases without an answer", numbers.count(run.cases.failed), [failed], ""))
+    day, _, time = numbers.moment(run.created).partition(", ")
+    found.append(("date", day, [time, f"run {run.key[:12]}"], ""))
+    return found
 
 
-def _urgency(claim: Claim) -> int:
-    return STATUSES.index(claim.status) if claim.status in STATUSES else len(STATUSES)
+def _embedded(run: Record, blocks: Sequence[Block], budget: int) -> dict[int, Shown]:
+    """The pairs, by id, whose pictures fit into the budget (bytes in the page).
 
-
-def _tally(view: RunView, of: Any) -> list[tuple[str, int, list[str]]]:
-    """Each sentence that findings carry: how many carry it, and which quantities; the most frequent first."""
-    counts: Counter[str] = Counter()
-    quantities: dict[str, dict[str, None]] = {}
-    for finding in view.findings:
-        for sentence in of(finding):
-            counts[sentence] += 1
-            quantities.setdefault(sentence, {})[finding.quantity] = None
-    return [(sentence, n, list(quantities[sentence])) for sentence, n in counts.most_common(40)]
-
-
-def _unsaid(s: Supervisor) -> str:
-    """The parameters that the name does not hold already."""
-    return ", ".join(
-        f"{k} {v}"
-        for k, v in s.parameters.items()
-        if not re.search(rf"[(,]\s*{re.escape(k)}=", s.name)
-    )
-
-
-def _file_name(path: str) -> str:
-    """The last part of a path: a report travels, and where the files lay on one machine helps nobody elsewhere.
-
-    >>> _file_name("/home/me/data/test.npz"), _file_name("bundled/fashion-mnist"), _file_name("D:\\\\data\\\\a.csv")
-    ('test.npz', 'fashion-mnist', 'a.csv')
+    Galleries take turns, and in each every circumstance gets its first pair before any gets its second.
     """
-    return re.split(r"[/\\]", path.rstrip("/\\"))[-1]
+    left, chosen = budget, {}
+    galleries = [_in_turn(b.pairs) for b in blocks if isinstance(b, Pictures)]
+    queue = [pair for turn in zip_longest(*galleries) for pair in turn if pair is not None]
+    for pair in queue[:MOST_PAIRS]:
+        cost = sum(_cost(run, name) for name in (pair.original, pair.made))
+        if cost <= left:
+            left -= cost
+            chosen[id(pair)] = Shown(pair, _uri(run, pair.original), _uri(run, pair.made))
+    return chosen
 
 
-def _relative(path: str) -> str:
-    """The whole path, if it is not that of one machine: neither absolute nor with a drive, nor of somebody's home."""
-    return "" if re.match(r"[/\\~]|[A-Za-z]:[/\\]|file:", path) else path
+def mime(content: bytes) -> str | None:
+    """The kind of picture by its first bytes; None for what a report does not embed (SVG can carry script)."""
+    kinds = {b"\x89PNG": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
+    for start, kind in kinds.items():
+        if content.startswith(start):
+            return kind
+    return "image/webp" if content[:4] == b"RIFF" and content[8:12] == b"WEBP" else None
+
+
+def _in_turn(pairs: Iterable[Pair]) -> list[Pair]:
+    """One of each circumstance, then the second of each, and so on."""
+    seen: dict[str, int] = {}
+    turns = []
+    for i, pair in enumerate(pairs):
+        seen[pair.circumstance] = seen.get(pair.circumstance, 0) + 1
+        turns.append((seen[pair.circumstance], i, pair))
+    return [pair for _, _, pair in sorted(turns, key=lambda t: t[:2])]
+
+
+def _file(run: Record, name: str) -> Path:
+    path = (run.folder / name).resolve()
+    if not path.is_relative_to(run.folder.resolve()):
+        raise ReportError(
+            f"run.json names {name!r}, which lies outside the run folder. Assess again."
+        )
+    if not path.is_file():
+        raise ReportError(
+            f"{run.folder / name} is missing, run.json names it. Copy the whole run folder."
+        )
+    return path
+
+
+def _cost(run: Record, name: str | None) -> int:
+    return 0 if name is None else math.ceil(_file(run, name).stat().st_size / 3) * 4
+
+
+def _uri(run: Record, name: str | None) -> str:
+    if name is None:
+        return ""
+    content = _file(run, name).read_bytes()
+    kind = mime(content)
+    if kind is None:
+        raise ReportError(
+            f"{run.folder / name} is no PNG, JPEG, GIF or WebP picture. Assess again to write it."
+        )
+    return f"data:{kind};base64,{base64.b64encode(content).decode('ascii')}"
 
 
 @functools.cache
@@ -141,30 +197,28 @@ def _template() -> jinja2.Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(
-        value=numbers.value,
-        estimate=numbers.estimate,
-        NONE=numbers.NONE,
-        marks=wording.MARKS,
-        bound=numbers.bound,
-        bound_note=wording.bound_note,
-        limit=numbers.limit,
-        plural=wording.plural,
-        place_name=place_name,
-        unsaid=_unsaid,
-    )
-    environment.filters.update(
-        count=numbers.count,
-        level=numbers.level,
-        confidence=numbers.confidence,
-        size=numbers.size,
-        seconds=numbers.seconds,
-        p_value=numbers.p_value,
-        moment=numbers.moment,
-        file_name=_file_name,
-        relative=_relative,
-    )
+    environment.globals.update(marks=wording.MARKS, plural=wording.plural, kind=_kind, id=id)
+    environment.filters.update(level=numbers.level, breakable=_breakable, ticked=_ticked)
     return environment.get_template("report.html.j2")
+
+
+def _kind(block: Any) -> str:
+    """The name of a block's macro."""
+    return type(block).__name__.lower()
+
+
+def _breakable(text: str) -> Any:
+    """A name that may be broken behind underscores and before brackets."""
+    from markupsafe import Markup, escape
+
+    return Markup(str(escape(text)).replace("_", "_<wbr>").replace("(", "<wbr>("))
+
+
+def _ticked(text: str) -> Any:
+    """What stands between backticks as code."""
+    from markupsafe import Markup, escape
+
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 
 @functools.cache

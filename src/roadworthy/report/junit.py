@@ -2,7 +2,7 @@
 
 Every claim is a test case; every place of an ``every`` claim is one of its own besides. What is not met is a failure, with
 ``type="breached"`` or ``type="inconclusive"``: an undecided safety claim must not let a pipeline pass, and a server that
-tells types apart can still treat it milder. An unfinished run adds an ``<error>``.
+tells types apart can still treat it milder.
 
 >>> _clean("a\\x00b")
 'a�b'
@@ -14,52 +14,39 @@ import re
 from xml.etree import ElementTree
 
 from roadworthy.registry import register
-
-from . import numbers
-from .run_parts import Claim, Member
-from .run_view import RunView
-from .wording import bound_note, settle
+from roadworthy.report import numbers
+from roadworthy.report.wording import bound_note, settle, style_of
+from roadworthy.store.record import ClaimRecord, Judged, Record
 
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @register("reports", "junit", file="junit.xml")
-def junit(view: RunView) -> str:
+def junit(run: Record) -> str:
     """JUnit XML for CI servers: one test case a claim, and one a place of an ``every`` claim."""
-    suite = ElementTree.Element(
-        "testsuite", name=_clean(view.name), timestamp=_clean(str(view.run.get("created", "")))
-    )
+    suite = ElementTree.Element("testsuite", name=_clean(run.name), timestamp=_clean(run.created))
     properties = ElementTree.SubElement(suite, "properties")
     known = {
-        "verdict": view.verdict,
-        "run": view.run.get("key", ""),
-        "subject.version": view.run["subject"].get("version", ""),
-        "subject.fingerprint": view.run["subject"].get("fingerprint", ""),
-        "cases": view.run["cases"].get("total", ""),
-        "cases.failed": view.run["cases"].get("failed", ""),
+        "verdict": run.verdict,
+        "run": run.key,
+        "subject.version": run.subject.version,
+        "subject.fingerprint": run.subject.fingerprint,
+        "cases": run.cases.total,
+        "cases.failed": run.cases.failed,
     }
     for name, content in known.items():
         ElementTree.SubElement(properties, "property", name=name, value=_clean(str(content)))
     failures = 0
-    for claim in view.claims:
-        failures += _case(suite, view, claim, claim, "claims", f"{claim.id}: {claim.text}")
+    for claim in run.claims:
+        failures += _case(suite, run, claim, claim, "claims", f"{claim.id}: {claim.text}")
         for member in claim.members:
             failures += _case(
-                suite, view, claim, member, f"claims.{claim.id}", f"{claim.id} [{member.about}]"
+                suite, run, claim, member, f"claims.{claim.id}", f"{claim.id} [{member.about}]"
             )
-    if not view.finished:
-        case = ElementTree.SubElement(
-            suite, "testcase", classname=f"{_clean(view.name)}.run", name="finished"
-        )
-        ElementTree.SubElement(
-            case, "error", type="unfinished", message="the run is unfinished; run the command again"
-        )
     total = len(suite.findall("testcase"))
-    totals = {"tests": total, "failures": failures, "errors": int(not view.finished), "skipped": 0}
-    time = sum(float(t) for t in (view.run.get("timings") or {}).values())
-    for key, n in totals.items():
+    for key, n in {"tests": total, "failures": failures, "errors": 0, "skipped": 0}.items():
         suite.set(key, str(n))
-    suite.set("time", f"{time:.3f}")
+    suite.set("time", f"{sum(run.timings.values()):.3f}")
     suites = ElementTree.Element("testsuites")
     suites.append(suite)
     ElementTree.indent(suites)
@@ -72,26 +59,27 @@ def junit(view: RunView) -> str:
 
 def _case(
     suite: ElementTree.Element,
-    view: RunView,
-    claim: Claim,
-    judged: Claim | Member,
+    run: Record,
+    claim: ClaimRecord,
+    judged: Judged,
     group: str,
     name: str,
 ) -> int:
     """Add a test case; 1 if it is a failure."""
     case = ElementTree.SubElement(
-        suite, "testcase", classname=_clean(f"{view.name}.{group}"), name=_clean(name), time="0"
+        suite, "testcase", classname=_clean(f"{run.name}.{group}"), name=_clean(name), time="0"
     )
     if judged.status == "met":
         return 0
-    style = view.style_of(claim.quantity)
+    style = style_of(run, claim.quantity)
     shown = numbers.estimate(judged.value, judged.interval, judged.n, style)
     side = "at least" if claim.direction == "min" else "at most"
     message = f"{judged.status}: {shown.value}, limit {side} {numbers.limit(claim.limit, style)}"
     if judged.bound is not None:
-        message = f"{message}, {bound_note(claim, judged)} {numbers.bound(judged.bound, claim.limit, style)}"
+        bound = numbers.bound(judged.bound, claim.limit, style)
+        message = f"{message}, {', '.join(bound_note(claim, judged))} {bound}"
     if judged.status == "inconclusive":
-        message += f"; {settle(view, claim, judged if isinstance(judged, Member) else None)}"
+        message += f"; {settle(run, claim, None if judged is claim else judged)}"
     failure = ElementTree.SubElement(case, "failure", type=judged.status, message=_clean(message))
     failure.text = _clean(f"{claim.text}\n{shown.title}\n{judged.why}".strip())
     return 1

@@ -12,24 +12,25 @@ from roadworthy.analysis.risk.open_psa import to_open_psa
 from roadworthy.analysis.risk.tree import Tree
 from roadworthy.monitor.bundle import Bundle
 from roadworthy.registry import register
-
-from .run_view import ReportError, RunView
+from roadworthy.report.blocks import ReportError
+from roadworthy.store.record import Record
 
 NAME = "open_psa"
+SECTION = "risk"
 
 
-@register("reports", NAME, file="risk.open-psa.xml", needs="risk")
-def open_psa(view: RunView) -> str:
+@register("reports", NAME, file="risk.open-psa.xml", needs=SECTION)
+def open_psa(run: Record) -> str:
     """The event tree with its numbers in the Open-PSA Model Exchange Format, for tools of probabilistic risk assessment."""
-    risk = view.risk
-    if risk is None or risk.tree is None:
+    risk = run.sections.get(SECTION)
+    if risk is None or not risk.tree:
         why = (
             f"there is no expected cost: {risk.because}"
             if risk
-            else "add risk: {unit: …, costs: {wrong: …}} to its file"
+            else "add `risk: {unit: …, costs: {wrong: …}}` to its file"
         )
-        raise ReportError(f"{view.folder}: the run has no event tree to export; {why}")
-    return _written(risk.tree, {p.name: p.value for p in risk.parameters}, view.name)
+        raise ReportError(f"{run.folder}: the run has no event tree to export; {why}")
+    return _written(Tree.from_dict(risk.tree), risk.parameters, run.name)
 
 
 def bundle_open_psa(bundle: Bundle) -> str:

@@ -1,147 +1,136 @@
-"""Tables for the command line, readable at 80 columns: status with colour and a mark, never colour alone.
+"""Blocks for the command line: as many columns of a table as the terminal has room for, status with colour and a mark.
 
->>> from rich.table import Table
->>> isinstance(_table("Claims", ["Claim"]), Table)
-True
+>>> table = Table([Column("Slice", number=False), Column("n")], [["label=Shirt", "200"]], brief=5)
+>>> [column.header for column in rendered([table], 40)[0].columns]
+['Slice', 'n']
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from roadworthy.finding import Finding
-
-from . import numbers
-from .run_parts import Claim
-from .run_view import RunView
-from .wording import MARKS, intervals_at, settle
+from roadworthy.report import wording
+from roadworthy.report.blocks import Block, Cell, Column, Table, Text
+from roadworthy.report.page import claims, sections
+from roadworthy.store.record import Record
 
 if TYPE_CHECKING:
-    from rich.table import Table
-    from rich.text import Text
+    from rich.console import RenderableType
+    from rich.table import Table as RichTable
+    from rich.text import Text as RichText
 
 COLOURS = {"met": "green", "breached": "red", "inconclusive": "yellow"}
+FIRST = 24
+"""Characters that the first column gets at the least; longer names are folded."""
+GAP = 2
+LONGEST = 400
 
 
-def claims_table(view: RunView) -> Table:
-    """Every claim: id and text, what would settle an open one, status, value with interval, deciding bound, limit."""
-    table = _table("Claims", ["Claim"], ["Status", "Value", "Bound", "Limit"])
-    levels = {
-        numbers.confidence(claim.interval.confidence) for claim in view.claims if claim.interval
-    }
-    for claim in view.claims:
-        style = view.style_of(claim.quantity)
-        shown = numbers.estimate(claim.value, claim.interval, claim.n, style)
-        limit = f"{'≥' if claim.direction == 'min' else '≤'} {numbers.limit(claim.limit, style)}"
-        cells = [_two_lines(shown, level=len(levels) > 1), _bound(claim, style), _plain(limit)]
-        table.add_row(_claim_text(view, claim), _status(claim), *cells)
-    at = f", at {levels.pop()}" if len(levels) == 1 else ""
-    several = ", over several places simultaneous, so wider than the bound that decides"
-    table.caption = (
-        f"Bound: one-sided at the claim's confidence; it decides. Under the value: its interval{at}"
-        f"{several if any(len(c.members) > 1 for c in view.claims) else ''}."
-    )
-    return table
+def summary(run: Record, width: int, *, quiet: bool = False) -> list[RenderableType]:
+    """What the terminal shows of a run: warnings, claims, what the sections mark as brief, notes, and the verdict."""
+    from rich.text import Text as RichText
+
+    blocks = claims(run) if quiet else [*claims(run), *sections(run)]
+    lines: list[RenderableType] = [RichText(f"warning: {w}") for w in wording.brief(run.warnings)]
+    lines += rendered(blocks, width)
+    if not quiet:
+        lines += [RichText(f"note: {note}") for note in wording.brief(run.notes)]
+        cases = run.cases
+        lines.append(
+            f"{cases.total:,} cases: {cases.computed:,} computed, {cases.from_cache:,} from the cache"
+        )
+    verdict = wording.verdict(run)
+    head = (f"{verdict.mark} {verdict.word}.", "bold")
+    return [*lines, RichText.assemble(head, f" {verdict.reason}")]
 
 
-def circumstances_table(view: RunView) -> Table:
-    """Every circumstance at its worst level, by significance where it has one."""
-    weighed = any(c.significance is not None for c in view.circumstances)
-    heads = [*(["Signif."] if weighed else []), view.measure, "Difference", "n"]
-    table = _table("Circumstances at their worst level", ["Circumstance"], heads)
-    for c in view.circumstances:
-        place = c.name if c.worst_level is None else f"{c.name} @ {numbers.level(c.worst_level)}"
-        significance = numbers.NONE if c.significance is None else f"{c.significance:g}"
-        n = "" if c.worst is None else numbers.count(c.worst.n)
-        if c.worst is not None and c.worst.failed:
-            n += f"\n{c.worst.failed:,} failed"
-        cells = [_found(view, c.worst), _found(view, c.difference.get(c.worst_level))]
-        table.add_row(_plain(place), *([significance] if weighed else []), *cells, n)
-    table.caption = intervals_at(view).strip()
-    return table
+def rendered(blocks: Iterable[Block], width: int) -> list[RenderableType]:
+    """The blocks that are marked as brief."""
+    from rich.text import Text as RichText
+
+    found: list[RenderableType] = []
+    for block in blocks:
+        if isinstance(block, Table) and block.brief and block.rows:
+            found.append(_table(block, width))
+        elif isinstance(block, Text) and block.brief:
+            bold = f"{block.bold} " if block.bold else ""
+            lines = [wording.cut(line, LONGEST) for line in block.lines() if line]
+            if block.style == "callout":
+                lines = [" ".join(lines)]
+            found += [
+                RichText.assemble((bold if i == 0 else "", "bold"), line)
+                for i, line in enumerate(lines or [""])
+            ]
+    return found
 
 
-def slices_table(view: RunView, *, most: int = 30) -> Table:
-    """The worst slices first; those with too few cases last."""
-    table = _table("Slices", ["Slice"], [view.measure, "n", "Remark"])
-    for s in view.slices[:most]:
-        remark = "too few cases" if s.too_small else ""
-        table.add_row(_plain(s.name), _found(view, s.performance), numbers.count(s.n), remark)
-    table.caption = intervals_at(view).strip()
-    if len(view.slices) > most:
-        table.caption = f"The worst {most} of {len(view.slices)}. {table.caption}"
-    return table
-
-
-def _table(title: str, texts: list[str], figures: list[str] | None = None) -> Table:
+def _table(block: Table, width: int) -> RichTable:
     from rich import box
-    from rich.table import Table
+    from rich.table import Table as RichTable
 
-    table = Table(
-        title=title,
+    rows = block.cells()[: block.brief]
+    shown = [
+        [_texts(block, c, cell) for c, cell in zip(block.columns, r, strict=True)] for r in rows
+    ]
+    kept = _kept(block.columns, shown, width)
+    table = RichTable(
+        title=block.name,
         title_justify="left",
         title_style="bold",
         caption_justify="left",
         box=box.SIMPLE_HEAD,
-        show_lines=False,
-        padding=(0, 1),
+        padding=(0, GAP // 2),
     )
-    for name in texts:
-        table.add_column(name, overflow="fold", ratio=1)
-    for name in figures or []:
-        table.add_column(
-            name, justify="left" if name in ("Status", "Remark") else "right", no_wrap=True
-        )
+    for i in kept:
+        column = block.columns[i]
+        if i == 0:
+            table.add_column(column.head, overflow="fold", ratio=1 if not column.number else None)
+        else:
+            table.add_column(
+                column.head, justify="right" if column.number else "left", no_wrap=True
+            )
+    for n, row in enumerate(rows):
+        star = "★ " if n in block.chosen else ""
+        table.add_row(*(_rich(row[i], shown[n][i], star if i == 0 else "") for i in kept))
+    captions = [block.caption]
+    if len(block.rows) > block.brief:
+        captions.append(f"The first {block.brief} of {len(block.rows):,}; the report has all.")
+    gone = [c.head for i, c in enumerate(block.columns) if i not in kept and c.rank is not None]
+    if gone:
+        captions.append(f"In a wider terminal and in the report: {', '.join(gone)}.")
+    table.caption = " ".join(c for c in captions if c) or None
     return table
 
 
-def _claim_text(view: RunView, claim: Claim) -> Text:
-    from rich.text import Text
-
-    needs = f"\n{settle(view, claim)}" if claim.status == "inconclusive" else ""
-    return Text.assemble((claim.id, "bold"), " ", claim.text, (needs, "dim"))
-
-
-def _bound(claim: Claim, style: numbers.Style) -> Text:
-    from rich.text import Text
-
-    if claim.bound is None:
-        return _plain(numbers.NONE)
-    at = f"at {numbers.confidence(claim.confidence)}"
-    return Text.assemble(
-        (numbers.bound(claim.bound, claim.limit, style), "bold"), "\n", (at, "dim")
-    )
+def _kept(columns: Sequence[Column], shown: Sequence[Sequence[list[str]]], width: int) -> list[int]:
+    """The columns that fit beside the first, those of low rank before others."""
+    left, kept = width - FIRST - GAP, [0]
+    ranked = [(c.rank, i) for i, c in enumerate(columns) if i and c.rank is not None]
+    for _, i in sorted(ranked):
+        lines = [columns[i].head, *(line for row in shown for line in row[i])]
+        needed = max(map(len, lines)) + GAP
+        if needed <= left:
+            kept.append(i)
+            left -= needed
+    return sorted(kept)
 
 
-def _status(claim: Claim) -> Text:
-    from rich.text import Text
-
-    return Text(
-        f"{MARKS.get(claim.status, '-')} {claim.status}", style=COLOURS.get(claim.status, "")
-    )
-
-
-def _found(view: RunView, finding: Finding | None) -> Text:
-    if finding is None:
-        return _plain(numbers.NONE)
-    style = view.style_of(finding.quantity)
-    return _two_lines(numbers.estimate(finding.value, finding.interval, finding.n, style))
+def _texts(block: Table, column: Column, cell: Cell) -> list[str]:
+    """A cell's lines: its text, and under a number the first of its small lines."""
+    text = f"{wording.MARKS[cell.status]} {cell.text}" if cell.status else cell.text
+    under = cell.lines()[:1] if column.number else [cell.brief]
+    if " at " in block.caption:
+        under = [re.sub(r" at [\d.]+%$", "", line) for line in under]
+    return [text, *(line for line in under if line)]
 
 
-def _two_lines(shown: numbers.Shown, *, level: bool = False) -> Text:
-    """The value with its interval under it; the table's caption says at which confidence, or the interval its own `level`."""
-    from rich.text import Text
-
-    ends = (
-        shown.interval + (f" at {shown.confidence}" if level else "")
-        if shown.confidence
-        else "no interval"
-    )
-    return Text.assemble(shown.value, "\n", (ends, "dim"))
-
-
-def _plain(text: str) -> Text:
+def _rich(cell: Cell, lines: Sequence[str], star: str) -> RichText:
     """Names are shown as they are: a bracket in one is no markup."""
-    from rich.text import Text
+    from rich.text import Text as RichText
 
-    return Text(text)
+    style = COLOURS.get(cell.status, "bold" if cell.strong or star else "")
+    lead = (f"{cell.lead} " if cell.lead else star, "bold")
+    under = "".join(f"\n{line}" for line in lines[1:])
+    return RichText.assemble(lead, (lines[0], style), (under, "dim"))

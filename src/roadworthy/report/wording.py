@@ -1,19 +1,34 @@
-"""The sentences of a report: the verdict in one word and its reason in one sentence, and what an open claim would need.
+"""The sentences of a report: the verdict and its reason, what an open claim would need, how quantities are written, and notes
+made short.
 
 >>> plural(1, "claim"), plural(1200, "case")
 ('1 claim', '1,200 cases')
+>>> many = [f"slice age={a} has {a} cases, too few to be judged (30)" for a in (17, 18, 19, 20, 21)]
+>>> brief(many)
+['5 slices of age have too few cases to be judged (fewer than 30): 17 (n = 17), 18 (n = 18), 19 (n = 19) and 2 more']
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
-from . import numbers
-from .run_parts import Claim, Member
-from .run_view import RunView
+from roadworthy.registry import RegistryError, get
+from roadworthy.report import numbers
+from roadworthy.spec.limits import quantities
+from roadworthy.store.record import ClaimRecord, Judged, Record
 
 MARKS = {"met": "✓", "breached": "✗", "inconclusive": "?", "no claims": "–"}
 """A status is never told by colour alone."""
+MOST_NOTES = 4
+"""Notes in sight, so that the claims stay on the first screen."""
+LONGEST = 240
+_SMALL_SLICE = re.compile(
+    r"slice (?P<column>[^=]+)=(?P<content>.*) has (?P<n>\d+) cases?, too few to be judged \((?P<smallest>\d+)\)",
+    re.S,
+)
+_NUMBER = re.compile(r"\d+(\.\d+)?")
 
 
 class Verdict(NamedTuple):
@@ -25,25 +40,68 @@ class Verdict(NamedTuple):
     reason: str
 
 
-def verdict(view: RunView) -> Verdict:
+def verdict(run: Record) -> Verdict:
     """The verdict of a run with its reason."""
-    status = view.verdict
-    word = {"no claims": "No claims made"}.get(status, status.capitalize())
-    return Verdict(status, MARKS.get(status, "–"), word, _reason(view))
+    word = {"no claims": "No claims made"}.get(run.verdict, run.verdict.capitalize())
+    return Verdict(run.verdict, MARKS.get(run.verdict, "–"), word, _reason(run))
 
 
-def settle(view: RunView, claim: Claim, judged: Member | None = None) -> str:
+def style_of(run: Record, quantity: str) -> numbers.Style:
+    """How a quantity's values are written: shares as percentages, their differences in points."""
+    share = run.measure.shape == "proportion"
+    if quantity == run.measure.name:
+        return "percent" if share else "plain"
+    known = quantities().get(quantity)
+    if known is None:
+        return "plain"
+    if known.style == "difference":
+        return "points" if share else "change"
+    return "percent" if known.style == "percent" else "plain"
+
+
+def glossary(run: Record) -> list[tuple[str, str]]:
+    """Name and meaning of each quantity in findings and claims, the measure first."""
+    occurring = {f.quantity for f in run.findings} | {c.quantity for c in run.claims}
+    own = _measured(run.measure.name)
+    entries = (
+        [(run.measure.name, f"{own} {run.measure.better.capitalize()} is better.")] if own else []
+    )
+    known = quantities()
+    return entries + [
+        (name.replace("_", " "), q.meaning) for name, q in known.items() if name in occurring
+    ]
+
+
+def _measured(name: str) -> str:
+    """What a measure says of itself, without its source; empty for one that is not installed here."""
+    try:
+        summary = get("measures", name).summary
+    except RegistryError:
+        return ""
+    return re.sub(r" \(seed [^)]*\)", "", summary)
+
+
+def settle(run: Record, claim: ClaimRecord, judged: Judged | None = None) -> str:
     """What it would take to decide an inconclusive claim, or one place of it."""
     found = judged or claim
-    place = where(found.about, view.slice_of(claim))
+    place = where(found.about, _slice_of(run, claim))
+    smallest = int(run.spec.get("smallest_slice") or 0)
     if found.cases_to_settle is not None:
         return f"needs about {plural(found.cases_to_settle, 'case')}{place}"
     if found.interval is not None:
         return "too close to the limit to say how many cases would settle it"
-    if found.n is not None and found.n < view.smallest_slice and " of " in place:
+    if found.n is not None and found.n < smallest and " of " in place:
         which = "" if judged else place.removeprefix(" of")
-        return f"{found.n:,} of {view.smallest_slice:,} cases needed to judge{which}"
+        return f"{found.n:,} of {smallest:,} cases needed to judge{which}"
     return (judged.why if judged else "") or "cannot be judged on these cases"
+
+
+def _slice_of(run: Record, claim: ClaimRecord) -> str:
+    """The slice that a claim was made for; empty for all data or for every slice."""
+    made: dict[str, Any] = next(
+        (c for c in run.spec.get("claims") or () if str(c.get("id")) == claim.id), {}
+    )
+    return ", ".join(f"{column}={value}" for column, value in (made.get("slice") or {}).items())
 
 
 def where(about: str, slice: str = "") -> str:
@@ -58,21 +116,23 @@ def where(about: str, slice: str = "") -> str:
     return (f" of {cut}" if cut else "") + under
 
 
-def bound_note(claim: Claim, judged: Claim | Member) -> str:
-    """Which bound it is: its side, its confidence, and over how many places a breach was corrected."""
-    sure = f" at {numbers.confidence(claim.confidence)}" if claim.confidence is not None else ""
+def bound_note(claim: ClaimRecord, judged: Judged) -> list[str]:
+    """Which bound it is: its side and confidence, and over how many places a breach was corrected."""
+    side = f"{claim.bound_side(judged.status)} bound at {numbers.confidence(claim.confidence)}"
     places = len(claim.members)
-    corrected = f", over {places} places" if judged.status == "breached" and places > 1 else ""
-    return f"{claim.bound_side(judged.status)} bound{sure}{corrected}"
+    return [
+        side,
+        *([f"over {places} places"] if judged.status == "breached" and places > 1 else []),
+    ]
 
 
-def intervals_at(view: RunView) -> str:
-    """At which confidence the measure's intervals stand, as a sentence with a blank before it."""
+def intervals_at(run: Record) -> str:
+    """At which confidence the measure's intervals stand, as a sentence."""
     found = {
-        f.interval.confidence for f in view.findings if f.quantity == view.measure and f.interval
+        f.interval.confidence for f in run.findings if f.quantity == run.measure.name and f.interval
     }
     return (
-        f" Intervals at {' and '.join(numbers.confidence(c) for c in sorted(found))}."
+        f"Intervals at {' and '.join(numbers.confidence(c) for c in sorted(found))}."
         if found
         else ""
     )
@@ -83,8 +143,44 @@ def plural(n: int, noun: str) -> str:
     return f"{n:,} {noun}" + ("" if n == 1 else "s")
 
 
-def _reason(view: RunView) -> str:
-    claims = view.claims
+def joined(names: Sequence[str]) -> str:
+    """Names as a sentence lists them.
+
+    >>> joined(["knn", "max_softmax", "vim"])
+    'knn, max_softmax and vim'
+    """
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def brief(notes: Iterable[str]) -> list[str]:
+    """One line for each pattern of notes, in the order of first appearance."""
+    groups: dict[str, list[str]] = {}
+    for note in notes:
+        small = _SMALL_SLICE.fullmatch(note)
+        pattern = f"slice {small['column']}" if small else _NUMBER.sub("#", note)
+        groups.setdefault(pattern, []).append(note)
+    return [_line(group) for group in groups.values()]
+
+
+def _line(group: Sequence[str]) -> str:
+    if len(group) == 1:
+        return cut(group[0])
+    small = [found for found in map(_SMALL_SLICE.fullmatch, group) if found]
+    if len(small) < len(group):
+        return f"{cut(group[0])} (and {len(group) - 1:,} more like it)"
+    first = ", ".join(f"{cut(s['content'], 40)} (n = {s['n']})" for s in small[:3])
+    rest = f" and {len(small) - 3:,} more" if len(small) > 3 else ""
+    head = f"{len(small):,} slices of {small[0]['column']} have too few cases to be judged"
+    return f"{head} (fewer than {small[0]['smallest']}): {first}{rest}"
+
+
+def cut(text: str, longest: int = LONGEST) -> str:
+    """A text of at most so many characters."""
+    return text if len(text) <= longest else text[: longest - 1].rstrip() + "…"
+
+
+def _reason(run: Record) -> str:
+    claims = run.claims
     breached = [c for c in claims if c.status == "breached"]
     open_ = [c for c in claims if c.status == "inconclusive"]
     if breached:
@@ -94,28 +190,25 @@ def _reason(view: RunView) -> str:
     if open_:
         none = "" if len(claims) == 1 else "No claim is breached, but "
         hardest = max(open_, key=lambda c: c.cases_to_settle or 0)
-        more = f"; {settle(view, hardest)}" if len(open_) == 1 else ""
+        more = f"; {settle(run, hardest)}" if len(open_) == 1 else ""
         if hardest.cases_to_settle:
-            needed = settle(view, hardest).removeprefix("needs ")
+            needed = settle(run, hardest).removeprefix("needs ")
             more = f"; {needed} would settle {'it' if len(open_) == 1 else 'the hardest one'}"
         return f"{none}{_share(open_, claims)} cannot be decided with these cases: {_named(open_)}{more}."
     if claims:
         kept = "The only claim holds" if len(claims) == 1 else f"All {len(claims)} claims hold"
         return f"{kept} at the stated confidence."
-    return "The assessment makes no claims: the numbers below describe, they do not judge."
+    return "The assessment makes no claims: its numbers describe, they do not judge."
 
 
-def _share(some: list[Claim], claims: tuple[Claim, ...]) -> str:
+def _share(some: Sequence[ClaimRecord], claims: Sequence[ClaimRecord]) -> str:
     if len(claims) == 1:
         return "The only claim"
-    return (
-        f"All {len(claims)} claims"
-        if len(some) == len(claims)
-        else f"{len(some)} of {len(claims)} claims"
-    )
+    every = len(some) == len(claims)
+    return f"All {len(claims)} claims" if every else f"{len(some)} of {len(claims)} claims"
 
 
-def _named(claims: list[Claim]) -> str:
+def _named(claims: Sequence[ClaimRecord]) -> str:
     """Up to three by id and text, the rest by number."""
     named = ", ".join(f"{c.id} ({c.text})" if c.text else c.id for c in claims[:3])
     return named + (f" and {len(claims) - 3} more" if len(claims) > 3 else "")

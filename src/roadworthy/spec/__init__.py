@@ -1,29 +1,32 @@
-"""The assessment file: composes what the rooms declare."""
+"""The assessment file: the keys that every assessment has, composed with those that the sections declare."""
 
 from roadworthy.spec.assessment import (
+    NEVER_WRONG,
     ROLES,
     Assessment,
     CircumstanceSpec,
     ClaimSpec,
     DataSpec,
+    claimed,
+    composed,
     schema,
+    supervisor_label,
+    supervisor_name,
+    supervisor_parameters,
 )
 from roadworthy.spec.document import Document, SpecError
-from roadworthy.spec.entries import supervisor_label, supervisor_name, supervisor_parameters
-from roadworthy.spec.risk import MonitorSpec, RiskSpec
-from roadworthy.spec.verdicts import VerdictSpec
 
 __all__ = [
+    "NEVER_WRONG",
     "ROLES",
     "Assessment",
     "CircumstanceSpec",
     "ClaimSpec",
     "DataSpec",
     "Document",
-    "MonitorSpec",
-    "RiskSpec",
     "SpecError",
-    "VerdictSpec",
+    "claimed",
+    "composed",
     "schema",
     "supervisor_label",
     "supervisor_name",

@@ -1,4 +1,7 @@
-"""The assessment file: short, declarative, unknown keys refused. It composes what the rooms declare; no room imports it.
+"""The assessment file: short, declarative, unknown keys refused.
+
+The keys that every assessment has stand here; those of the methods (`verdicts`, `risk`, `monitor`, …) are declared by the
+sections in `roadworthy.assessment.sections`, and the model of the whole file is composed of both on demand.
 
 >>> text = '''
 ... subject: {task: classification, predictions: answers.csv}
@@ -13,26 +16,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+import inspect
+import typing
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    create_model,
+    model_validator,
+)
 
 from roadworthy import registry
 from roadworthy.data.values import TASKS, Task
 from roadworthy.registry import did_you_mean
 from roadworthy.spec import limits
 from roadworthy.spec.document import Document, SpecError
-from roadworthy.spec.entries import claimed, supervisor_name
 from roadworthy.spec.mistakes import first_error
-from roadworthy.spec.risk import MonitorSpec, RiskSpec, disagreement
-from roadworthy.spec.verdicts import VerdictSpec
 
 ALL = "all"
+BOUNDS = ("tolerance", "limit")
+"""Parameters of a measure from which on an answer is wrong; where their default is None, no answer is."""
+NEVER_WRONG = "no case counts as failed"
 ROLES = ("test", "calibration", "reference", "operational")
 _SUBJECT_KEYS = ("task", "version", "name")
 Factor = Literal[1, 2, 3, 4, 5]
+Place = tuple[str | int, ...]
+_Part = TypeVar("_Part", bound=BaseModel)
 
 
 class _Strict(BaseModel):
@@ -202,13 +218,7 @@ class Assessment(_Strict):
         default_factory=list,
         description="By name, or {name: settings}; or all: every one that applies",
     )
-    verdicts: VerdictSpec | None = Field(
-        None,
-        description="How scores become verdicts; by default conformal at 0.05, where there is calibration data",
-    )
-    risk: RiskSpec | None = Field(None, description="What outcomes cost: an event tree")
     claims: list[ClaimSpec] = Field(default_factory=list)
-    monitor: MonitorSpec | None = Field(None, description="How the system is watched in use")
     confidence: float = Field(0.95, gt=0.5, lt=1, description="Of the intervals in the report")
     seed: int = 0
     media: Literal["gallery", "none"] = Field(
@@ -230,6 +240,16 @@ class Assessment(_Strict):
         return cls._from(Document.parse(text, path))
 
     @classmethod
+    def bare(cls, text: str, path: str | Path) -> Assessment:
+        """What runs the subject on cases, of a file that was checked already: no section is loaded."""
+        document = Document.parse(text, path)
+        left = ("claims", "supervisors")
+        known = {k: v for k, v in document.content.items() if k in cls.model_fields}
+        spec = Assessment.model_validate({k: v for k, v in known.items() if k not in left})
+        spec._document = document
+        return spec
+
+    @classmethod
     def _from(cls, document: Document) -> Assessment:
         if not isinstance(document.content, Mapping):
             raise document.error(
@@ -241,18 +261,19 @@ class Assessment(_Strict):
         if every:
             content["supervisors"] = list(registry.components("supervisors"))
         try:
-            spec = cls.model_validate(content)
+            spec = composed().model_validate(content)
         except ValidationError as error:
             raise first_error(document, error, _siblings) from error
         spec._document, spec._every_supervisor = document, every
         spec._check_names()
-        limit = spec.risk.tolerable if spec.risk else None
-        if limit is not None and not any(c.quantity == "risk" for c in spec.claims):
-            # Whoever says what is tolerable wants to know whether it is kept.
-            spec.claims.append(
-                ClaimSpec.model_validate({"id": "TOLERABLE", "risk": {"max": limit}})
-            )
+        for section in limits.sections().values():
+            section().check_file(spec)
         return spec
+
+    def part(self, key: str, model: type[_Part]) -> _Part | None:
+        """What stands under the key of a section; None where the file says nothing of it."""
+        found = getattr(self, key, None)
+        return found if isinstance(found, model) else None
 
     @property
     def document(self) -> Document:
@@ -273,6 +294,22 @@ class Assessment(_Strict):
     def title(self) -> str:
         """The run's name."""
         return self.name or self.base.name or "assessment"
+
+    @property
+    def never_wrong(self) -> str:
+        """Why no answer can count as wrong, and what to add; empty where one can.
+
+        Measures of numbers do not say from which error on an answer is wrong, unless the file does.
+        """
+        parameters = registry.get("measures", self.measure_name).parameters
+        open_ = [b for b in BOUNDS if b in parameters and parameters[b].default is None]
+        given = any(self.measure_parameters.get(b) is not None for b in open_)
+        if self.failure or not open_ or given:
+            return ""
+        return (
+            f"{self.measure_name} has no default failure threshold, so {NEVER_WRONG}. "
+            "Set `failure: {error: {above: …}}`"
+        )
 
     @property
     def task(self) -> Task:
@@ -298,7 +335,7 @@ class Assessment(_Strict):
             return {}
         return dict(next(iter(self.measure.values())) or {})
 
-    def error(self, place: tuple[str | int, ...], message: str) -> SpecError:
+    def error(self, place: Place, message: str) -> SpecError:
         """An error that names this file, the line and the field."""
         return self._document.error(place, message)
 
@@ -313,11 +350,6 @@ class Assessment(_Strict):
                 )
         for i, entry in enumerate(self.supervisors):
             self._check_registered("supervisors", supervisor_name(entry), ("supervisors", i))
-        if self.verdicts is not None and not self.supervisors:
-            raise self.error(
-                ("verdicts",),
-                "verdicts are those of supervisors, and the file names none; add supervisors",
-            )
         seen: set[str] = set()
         for i, claim in enumerate(self.claims):
             if claim.id in seen:
@@ -325,7 +357,7 @@ class Assessment(_Strict):
                     ("claims", i, "id"), f"{claim.id!r} is the id of two claims; ids must be unique"
                 )
             seen.add(claim.id)
-            self._check_limit(i, claim)
+            self._check_quantity(i, claim)
             try:
                 claim.supervisor = (
                     claimed(claim.supervisor, self.supervisors) if claim.supervisor else ""
@@ -337,11 +369,11 @@ class Assessment(_Strict):
                     ("claims", i, "circumstance"),
                     f"there is no circumstance {claim.circumstance!r}{did_you_mean(claim.circumstance, self.circumstances)}",
                 )
-        wrong = disagreement(self)
-        if wrong:
-            raise self.error(*wrong)
 
-    def _check_limit(self, i: int, claim: ClaimSpec) -> None:
+    def _check_quantity(self, i: int, claim: ClaimSpec) -> None:
+        """The limit can be kept and broken, and the claim names places that its quantity has."""
+        if claim.no_worse_than:
+            return
         for side, limit in (("min", claim.min), ("max", claim.max)):
             refused = (
                 ""
@@ -350,6 +382,23 @@ class Assessment(_Strict):
             )
             if refused:
                 raise self.error(("claims", i, claim.quantity), refused)
+        quantity = limits.quantity_of(claim.quantity)
+        every = {"": "", "circumstances": "circumstance"}.get(claim.every, "slice")
+        named = {
+            "circumstance": bool(claim.circumstance) or every == "circumstance",
+            "slice": bool(claim.slice) or every == "slice",
+            "supervisor": bool(claim.supervisor),
+        }
+        for place, is_named in named.items():
+            if is_named and place not in quantity.places:
+                of = "over all cases" if not quantity.places else f"not about a {place}"
+                key = place if getattr(claim, place) else "every"
+                raise self.error(("claims", i, key), f"{claim.quantity} is {of}; leave {key} out")
+            if place in quantity.needs and not is_named:
+                more = {"supervisor": "supervisor: max_softmax"}.get(
+                    place, "circumstance: NAME or every: circumstances"
+                )
+                raise self.error(("claims", i), f"{claim.quantity} is about a {place}; add {more}")
 
     def _check_circumstance_name(self, name: str, circumstance: CircumstanceSpec) -> None:
         """Names are parts of case ids and of findings, and must not be mistaken for something else."""
@@ -390,16 +439,37 @@ class Assessment(_Strict):
                     f"is not known to {named[0]}{did_you_mean(key, known)}; it takes: {', '.join(known)}",
                 )
 
-    def _check_registered(self, room: str, name: str, place: tuple[str | int, ...]) -> None:
+    def _check_registered(self, room: str, name: str, place: Place) -> None:
         try:
             registry.get(room, name)
         except registry.RegistryError as error:
             raise self.error(place, str(error.args[0])) from error
 
 
+@functools.lru_cache(maxsize=8)
+def _composed(sections: tuple[type, ...]) -> type[Assessment]:
+    fields: dict[str, Any] = {}
+    for section in sections:
+        for key, declared in section.keys.items():  # type: ignore[attr-defined]
+            if key in Assessment.model_fields or key in fields:
+                raise registry.RegistryError(
+                    f"the section {section.__name__} owns the key {key!r}, which is taken; rename it"
+                )
+            if isinstance(declared, type):
+                said = (inspect.getdoc(declared) or "").split("\n")[0]
+                declared = (declared | None, Field(None, description=said))
+            fields[key] = declared
+    return create_model("Assessment", __base__=Assessment, __module__=__name__, **fields)
+
+
+def composed() -> type[Assessment]:
+    """The model of the whole file: the keys of every assessment and those of the sections."""
+    return _composed(tuple(limits.sections().values()))
+
+
 def schema() -> dict[str, Any]:
     """The JSON schema of the assessment file."""
-    content = Assessment.model_json_schema()
+    content = composed().model_json_schema()
     content["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     content["title"] = "roadworthy assessment"
     listed = content["properties"]["supervisors"]
@@ -410,23 +480,70 @@ def schema() -> dict[str, Any]:
         "type": "object",
         "properties": {"min": {"type": "number"}, "max": {"type": "number"}},
         "additionalProperties": False,
-        "description": "The quantity that is claimed: a measure, failure_rate, difference, relative_drop, risk; of a supervisor "
-        "auc_failure, auc_shift, aupr_failure, aupr_shift, fpr95_failure, fpr95_shift, miss_rate, false_alarm_rate, alarm_rate",
+        "description": f"The quantity that is claimed: a measure, {', '.join(limits.quantities())}",
     }
     return content
 
 
-def _siblings(place: tuple[str | int, ...]) -> list[str]:
+def _siblings(place: Place) -> list[str]:
     """The keys that would be right where an unknown one stands."""
-    models: dict[str, type[BaseModel]] = {
-        "circumstances": CircumstanceSpec,
-        "claims": ClaimSpec,
-        "data": DataSpec,
-        "execution": ExecutionSpec,
-        "monitor": MonitorSpec,
-        "risk": RiskSpec,
-        "verdicts": VerdictSpec,
-    }
-    model = models.get(str(place[0]), Assessment) if len(place) > 1 else Assessment
+    whole = composed()
+    if len(place) == 1 or str(place[0]) not in whole.model_fields:
+        return list(whole.model_fields)
+    model = _model_in(whole.model_fields[str(place[0])].annotation) or whole
     extra = list(registry.components("measures")) if model is ClaimSpec else []
     return [*model.model_fields, *extra]
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    """The model in ``RiskSpec | None`` or ``dict[str, CircumstanceSpec]``."""
+    if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
+        return annotation
+    return next(filter(None, map(_model_in, typing.get_args(annotation))), None)
+
+
+def supervisor_name(entry: str | Mapping[str, Any]) -> str:
+    """``knn`` for ``knn`` and for ``{knn: {k: 5}}``."""
+    return entry if isinstance(entry, str) else next(iter(entry))
+
+
+def supervisor_parameters(entry: str | Mapping[str, Any]) -> dict[str, Any]:
+    """``{k: 5}`` for ``{knn: {k: 5}}``."""
+    return {} if isinstance(entry, str) else dict(next(iter(entry.values())) or {})
+
+
+def supervisor_label(
+    entry: str | Mapping[str, Any], entries: Sequence[str | Mapping[str, Any]]
+) -> str:
+    """The name by which tables and claims know a supervisor; with its settings where the same name is there twice.
+
+    >>> supervisor_label({"knn": {"k": 5}}, ["knn", {"knn": {"k": 5}}])
+    'knn(k=5)'
+    """
+    name = supervisor_name(entry)
+    alone = sum(supervisor_name(e) == name for e in entries) == 1
+    return name if alone or not supervisor_parameters(entry) else _whole(entry)
+
+
+def claimed(name: str, entries: Sequence[str | Mapping[str, Any]]) -> str:
+    """The label of the supervisor that a claim names, by its label or with all its settings.
+
+    >>> claimed("knn(k=5)", [{"knn": {"k": 5}}])
+    'knn'
+    >>> claimed("knn", [{"knn": {"k": 5}}, {"knn": {"k": 20}}])
+    Traceback (most recent call last):
+    ValueError: 'knn' is there more than once; name one of: knn(k=5), knn(k=20)
+    """
+    labels = {supervisor_label(e, entries): e for e in entries}
+    if name in labels:
+        return name
+    named = [label for label, e in labels.items() if supervisor_name(e) == name]
+    if len(named) > 1:
+        raise ValueError(f"{name!r} is there more than once; name one of: {', '.join(named)}")
+    plain = name.replace(" ", "")
+    return next((label for label, e in labels.items() if _whole(e).replace(" ", "") == plain), name)
+
+
+def _whole(entry: str | Mapping[str, Any]) -> str:
+    settings = ", ".join(f"{k}={v}" for k, v in supervisor_parameters(entry).items())
+    return f"{supervisor_name(entry)}({settings})" if settings else supervisor_name(entry)

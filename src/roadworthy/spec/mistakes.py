@@ -16,7 +16,6 @@ from pydantic import ValidationError
 
 from roadworthy.registry import did_you_mean
 from roadworthy.spec.document import Document, SpecError
-from roadworthy.spec.verdicts import ALIASES
 
 Siblings = Callable[[tuple[str | int, ...]], Sequence[str]]
 """The keys that would be right where an unknown one stands."""
@@ -62,12 +61,7 @@ def _in_words(
     kind = detail["type"]
     if kind == "extra_forbidden":
         known, key = siblings(place), str(place[-1])
-        near = (
-            f" (did you mean {ALIASES[key]!r}?)"
-            if place[0] == "verdicts" and key in ALIASES
-            else ""
-        )
-        return f"this key is not known{near or did_you_mean(key, known)}"
+        return f"this key is not known{did_you_mean(key, known)}"
     if kind == "missing":
         return f"is missing{_explained(meaning(place))}"
     if kind == "list_type" and place == ("supervisors",):

@@ -1,4 +1,4 @@
-"""Run folders, the index of runs, and the cache of chunks."""
+"""Run folders with their records, the index of runs, and the cache of chunks."""
 
 from roadworthy.store.cache import ChunkCache
 from roadworthy.store.index import RunIndex

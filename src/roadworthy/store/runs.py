@@ -1,7 +1,7 @@
 """A run folder: the record of one assessment. It can be moved, and it re-creates itself.
 
-``run.json`` (spec, versions, hashes, seeds, timings, claims), ``findings.json``, ``tables/cases.parquet``, ``media/``, ``trace/``,
-and the reports.
+``run.json`` and ``findings.json`` (`roadworthy.store.record`), ``tables/``, ``media/``, ``trace/``, ``supervisors/``,
+``monitor/``, and the reports.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-from roadworthy.finding import Finding
 
 RUN = "run.json"
 FINDINGS = "findings.json"
@@ -44,14 +42,6 @@ class RunFolder:
             )
         return cls(path)
 
-    def record(self) -> dict[str, Any]:
-        """What stands in run.json."""
-        return _read_json(self.path / RUN)  # type: ignore[no-any-return]
-
-    def findings(self) -> list[Finding]:
-        """The findings."""
-        return [Finding.from_dict(f) for f in _read_json(self.path / FINDINGS)]
-
     def cases(self) -> dict[str, np.ndarray]:
         """The table of cases, by column."""
         import pyarrow.parquet as pq
@@ -62,16 +52,6 @@ class RunFolder:
         except (OSError, ValueError) as error:
             raise StoreError(f"{path} cannot be read: {error}") from error
         return {name: np.asarray(table[name].to_numpy()) for name in table.column_names}
-
-    def write_record(self, record: Mapping[str, Any]) -> None:
-        """Replace run.json."""
-        self.write_text(RUN, json.dumps(record, indent=1, default=_plain))
-
-    def write_findings(self, findings: list[Finding]) -> None:
-        """Replace findings.json."""
-        self.write_text(
-            FINDINGS, json.dumps([f.to_dict() for f in findings], indent=1, default=_plain)
-        )
 
     def write_cases(self, columns: Mapping[str, Any], *, name: str = CASES) -> None:
         """Replace the table of cases, or another of its form."""
@@ -103,20 +83,11 @@ class RunFolder:
         return path
 
 
-def _read_json(path: Path) -> Any:
+def read_json(path: Path) -> Any:
+    """The content of a JSON file of a run."""
     try:
         return json.loads(path.read_text())
     except FileNotFoundError:
         raise StoreError(f"{path} is missing; run the assessment again to write it") from None
-    except json.JSONDecodeError as error:
-        raise StoreError(
-            f"{path} is damaged (line {error.lineno}); run the assessment again to write it"
-        ) from error
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    return str(value)
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise StoreError(f"{path} is damaged: {error}. Assess again to write it") from error

@@ -15,7 +15,7 @@ from roadworthy.cli import exits, showing
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from roadworthy.report.run_view import RunView
+    from roadworthy.store.record import Record
 
 
 def add_to(app: typer.Typer) -> None:
@@ -49,9 +49,8 @@ def assess(
     """
     with showing.shown(quiet=quiet or json) as progress:
         progress.stage("starting", 0)
-        from roadworthy.execution.assess import assess as run_assessment
+        from roadworthy.assessment.assess import assess as run_assessment
         from roadworthy.execution.memory import keep_freed_memory
-        from roadworthy.report.run_view import RunView
 
         keep_freed_memory()
         run = run_assessment(
@@ -62,15 +61,14 @@ def assess(
             command=_command(file, runs, workers),
             fresh=fresh,
         )
-    view = RunView.open(run.folder)
     # A reader who has seen enough (`| head`) does not change the verdict.
     with contextlib.suppress(BrokenPipeError, SystemExit):
         if json:
             from roadworthy import registry
 
-            print(registry.get("reports", "json").bind()(view), end="")
+            print(registry.get("reports", "json").bind()(run.record), end="")
         else:
-            _print(view, showing.console(), quiet=quiet)
+            _print(run.record, showing.console(), quiet=quiet)
     return exits.VERDICTS[run.verdict]
 
 
@@ -82,48 +80,20 @@ def _command(file: Path, runs: Path | None, workers: int | None) -> str:
     return shlex.join(words)
 
 
-def _print(view: RunView, out: Console, *, quiet: bool) -> None:
+def _print(run: Record, out: Console, *, quiet: bool) -> None:
     from rich.markup import escape
 
-    from roadworthy.execution.failing import NEVER_WRONG
-    from roadworthy.execution.recording import UNANSWERED, UNUSED
-    from roadworthy.report import notes, supervisor_terminal, supervisor_wording, terminal, wording
+    from roadworthy.report.terminal import summary
 
-    said = supervisor_wording.other_notes(view)
-    for note in (n for n in said if NEVER_WRONG in n):
-        # What follows can only be read with it.
-        out.print(f"note: {escape(note)}")
-    if view.claims:
-        out.print(terminal.claims_table(view))
-    if not quiet:
-        if view.circumstances:
-            out.print(terminal.circumstances_table(view))
-        if view.slices:
-            out.print(terminal.slices_table(view, most=8))
-        if any(s.applicable for s in view.supervisors):
-            out.print(supervisor_terminal.supervisors_table(view, out.width))
-        for words in supervisor_terminal.supervisors_words(view):
-            out.print(words)
-    for note in notes.brief(n for n in said if NEVER_WRONG not in n):
-        if not quiet or UNANSWERED in note or UNUSED in note:
-            out.print(f"note: {escape(note)}")
-    if not quiet:
-        cases = view.run["cases"]
-        out.print(
-            f"{cases['total']:,} cases: {cases['computed']:,} computed, {cases['from_cache']:,} from the cache"
-        )
-    verdict = wording.verdict(view)
-    # On a page the verdict stands over the numbers, here under them.
-    reason = verdict.reason.replace("the numbers below", "the numbers above")
-    out.print(f"[bold]{verdict.mark} {escape(verdict.word)}.[/bold] {escape(reason)}")
-    out.print(f"Report: {escape(_shown(view.folder / 'report.html'))}", soft_wrap=True)
-    if view.monitor and not view.monitor.because:
-        serve, replay = view.monitor.commands(
-            shlex.quote(_shown(view.folder / view.monitor.bundle))
-        )
-        out.print(f"Monitor: {escape(serve)}", soft_wrap=True)
-        out.print(f"         {escape(replay)}", soft_wrap=True)
-        for note in () if quiet else view.monitor.chosen:
+    for part in summary(run, out.width, quiet=quiet):
+        out.print(part)
+    out.print(f"Report: {escape(_shown(run.folder / 'report.html'))}", soft_wrap=True)
+    monitor = run.sections.get("monitor")
+    if monitor and monitor.bundle:
+        bundle = shlex.quote(_shown(run.folder / monitor.bundle))
+        out.print(f"Monitor: roadworthy monitor {escape(bundle)}", soft_wrap=True)
+        out.print(f"         roadworthy replay {escape(bundle)} today.parquet", soft_wrap=True)
+        for note in () if quiet else monitor.chosen:
             out.print(f"         {escape(note)}", soft_wrap=True)
 
 

@@ -35,7 +35,7 @@ def _export(
     """
     with showing.shown(quiet=quiet) as progress:
         progress.stage("starting", 0)
-        from roadworthy.execution.export import export as write
+        from roadworthy.assessment.export import export as write
         from roadworthy.spec import Assessment
 
         done = write(Assessment.read(file), out, format=format, progress=progress)
@@ -54,7 +54,7 @@ def list_cases(
     json: Annotated[bool, Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """List the conditions under which cases are made, and how many; the subject is not needed."""
-    from roadworthy.execution.export import inner_ports, planned
+    from roadworthy.assessment.export import inner_ports, planned
     from roadworthy.spec import Assessment
 
     spec = Assessment.read(file)

@@ -26,8 +26,8 @@ def report(
 ) -> None:
     """Render a run's report again, or export its event tree; by default in the run's own folder."""
     from roadworthy import registry
-    from roadworthy.report.run_view import RunView
     from roadworthy.store import RunFolder
+    from roadworthy.store.record import Record
 
     component = registry.get("reports", format)
     file = component.traits.get("file", f"report.{format}")
@@ -37,7 +37,7 @@ def report(
             f"{run.name.removesuffix('.json').removesuffix('.bundle')}.{file}",
         )
     else:
-        text = component.bind()(RunView.open(run))
+        text = component.bind()(Record.read(run))
     if str(out) == "-":
         print(text, end="")
         return
@@ -48,8 +48,8 @@ def report(
 
 def _of_bundle(path: Path, format: str) -> str:
     from roadworthy.monitor.bundle import Bundle
+    from roadworthy.report import ReportError
     from roadworthy.report.open_psa import NAME, bundle_open_psa
-    from roadworthy.report.run_view import ReportError
 
     if format != NAME:
         raise ReportError(

@@ -1,0 +1,247 @@
+"""The set of supervisors that a run recommends: chosen on the calibration cases, and judged on the test cases.
+
+At their own thresholds, the supervisor that raises most alarms would seem to catch most. So under rules that keep no rate (least
+cost, best balanced accuracy) supervisors are compared at 5% false alarms on clean data; what the set misses is measured at the
+real thresholds. How they are compared stands in `roadworthy.analysis.recommendation`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from pydantic import Field
+
+from roadworthy.analysis import verdicts
+from roadworthy.analysis.calibration import Threshold
+from roadworthy.analysis.recommendation import (
+    TOLERANCE,
+    Compared,
+    Covering,
+    best_of,
+    by_informedness,
+    by_ranking,
+    common_rate,
+    cover,
+    covered,
+)
+from roadworthy.analysis.verdicts import VerdictRule
+from roadworthy.assessment.observing import Observations, filtered
+from roadworthy.execution.plan import Plan
+from roadworthy.finding import Finding
+from roadworthy.report.wording import joined
+from roadworthy.store.record import Number, Part, StoredInterval
+from roadworthy.subject.needs import Gradient, Input, Layer, Passes, Request
+
+OPTIMISTIC = "test (optimistic)"
+CLASSES_OF_COST: tuple[tuple[type[Request], float], ...] = (
+    (Gradient, 1000.0),
+    (Passes, 1000.0),
+    (Input, 100.0),
+    (Layer, 10.0),
+)
+"""What a supervisor costs by what it reads: the answer (1) is there anyway, layers are read along the way, a model of the inputs
+runs beside the subject, passes and gradients run the subject again. Declared and not timed, so that the same run recommends
+the same set."""
+
+
+class Rate(Part):
+    """A share of cases."""
+
+    value: Number = None
+    interval: StoredInterval | None = None
+    n: int = 0
+    reason: str = ""
+
+
+class WorstRate(Rate):
+    """The highest of several shares, with an interval corrected for the number of places."""
+
+    place: str
+    places: int
+
+
+class Cover(Part):
+    """The best member of the set at a place, on the data that chose it."""
+
+    by: str
+    rate: Number = Field(
+        default=None, description="Its informedness, or AUC where there are no thresholds"
+    )
+    best: Number = Field(default=None, description="That of the best single supervisor")
+    catch_rate: Number = None
+    false_alarm_rate: Number = None
+
+
+class Recommendation(Part):
+    """A small set of supervisors; empty, with the reason, if none can be recommended."""
+
+    supervisors: list[str] = Field(default_factory=list)
+    why: str = ""
+    quantity: Literal["informedness", "auc_failure"] = "informedness"
+    chosen_on: str = "calibration"
+    covers: dict[str, Cover] = Field(default_factory=dict, description="By circumstance")
+    not_covered: dict[str, str] = Field(
+        default_factory=dict, description="By circumstance: why not"
+    )
+    miss_rate: dict[str, Rate] = Field(default_factory=dict, description="Of the set, by place")
+    false_alarms: dict[str, Rate] = Field(default_factory=dict, description="Of the set, by place")
+    worst: WorstRate | None = Field(default=None, description="Where the set misses most")
+    notes: list[str] = Field(default_factory=list)
+
+
+def recommend(
+    plan: Plan, observed: Observations, thresholds: Mapping[str, Threshold], rule: VerdictRule
+) -> Recommendation | None:
+    """The set with its reason, or no set and the reason; None if no supervisor scores."""
+    at_work, clean = observed.supervisors, observed.clean
+    members = {s.label: at_work.members_of(s) for s in plan.supervisions if s.reads_scores}
+    # What combines one supervisor knows no more than that one.
+    labels = [
+        label
+        for label in at_work.labels
+        if label in clean.scores and len(members.get(label, ())) != 1
+    ]
+    if not labels:
+        return None
+    confidence = plan.spec.confidence
+    if thresholds:
+        seen = observed.calibrating
+        conditions = [*seen, *(here for here, _ in filtered(plan, seen[0]))]
+        compared = by_informedness(
+            labels, conditions, thresholds, rule, left=observed.left, confidence=confidence
+        )
+        record = Recommendation(
+            not_covered=_never_tried(plan, {o.circumstance for o in conditions})
+        )
+    else:
+        compared = by_ranking(labels, clean, observed.others, confidence)
+        record = Recommendation(quantity="auc_failure", chosen_on=OPTIMISTIC)
+    record.not_covered = {**compared.silent, **record.not_covered}
+    record.why = _said_of(record.not_covered)
+    if not covered(compared.rates):
+        return record
+    found = cover(compared.rates, tolerance=compared.slack, cost=_costs(plan), runs=members)
+    record.supervisors = list(found.supervisors)
+    record.why = _why(compared, found, rule, record.not_covered)
+    record.covers = {p: _cover(compared, found, p) for p in found.by}
+    if thresholds:
+        _judge(record, observed, thresholds, confidence)
+        record.notes = _exceeded(record, rule)
+    return record
+
+
+def _never_tried(plan: Plan, tried: set[str]) -> dict[str, str]:
+    """Circumstances under which there is no calibration case, and why."""
+    reasons = {
+        "dataset": "it has data of its own, and no calibration case is made under it",
+        "filter": "the calibration data lacks the columns of its filter; add them",
+        "transform": "no calibration case was made under it",
+    }
+    return {c.name: reasons[c.kind] for c in plan.circumstances if c.name not in tried}
+
+
+def _why(
+    compared: Compared, found: Covering, rule: VerdictRule, not_covered: Mapping[str, str]
+) -> str:
+    """What the set is, by what it was compared, and where nothing is known."""
+    who = "it" if len(found.supervisors) == 1 else "one of them"
+    if compared.told:
+        within = f"{100 * TOLERANCE:g} percentage points or one standard error"
+        by = "informedness (detection rate - false-alarm rate)"
+        at = f", at {100 * common_rate(rule):.3g}% false alarms on clean data"
+    else:
+        within, by, at = f"{TOLERANCE:g}", "AUC for failures", ""
+    silent = f" {_said_of(not_covered)}" if not_covered else ""
+    return (
+        f"The smallest set in which {_places(covered(compared.rates), not_covered)} {who} is within {within} of "
+        f"the best single supervisor, ranked by {by}{at}; ties go to the cheapest.{silent}"
+    )
+
+
+def _cover(compared: Compared, found: Covering, place: str) -> Cover:
+    by = found.by[place]
+    told = compared.told.get((by, place))
+    return Cover(
+        by=by,
+        rate=found.rates[place],
+        best=best_of(compared.rates, place),
+        catch_rate=told.caught if told else None,
+        false_alarm_rate=told.false_alarms if told else None,
+    )
+
+
+def _exceeded(record: Recommendation, rule: VerdictRule) -> list[str]:
+    """That the set raises more false alarms than were asked for: those of several add up."""
+    false, several = record.false_alarms["clean"], len(record.supervisors) > 1
+    if rule.rule not in verdicts.RATED or false.value is None:
+        return []
+    surely = false.value if several or false.interval is None else false.interval.low
+    if surely <= rule.rate:
+        return []
+    found, asked = f"{100 * false.value:.3g}%", f"{100 * rule.rate:.3g}%"
+    said = f"raises an alarm on {found} of right answers on clean data"
+    if not several:
+        return [f"The recommended supervisor {said}; the limit is {asked}."]
+    return [
+        f"The recommended set {said}; the limit of {asked} holds for each supervisor alone, and false alarms add up. "
+        "Set a lower `verdicts: {rate: …}`, or run fewer of them."
+    ]
+
+
+def _judge(
+    record: Recommendation,
+    observed: Observations,
+    thresholds: Mapping[str, Threshold],
+    confidence: float,
+) -> None:
+    """What the set misses and raises on the test cases, at the thresholds that are used."""
+    places = (observed.clean, *observed.others)
+    raised = {o.name: verdicts.together(thresholds, o, record.supervisors) for o in places}
+    missed = {o.name: verdicts.rate("miss_rate", o, raised[o.name]) for o in places}
+    false = {o.name: verdicts.rate("false_alarm_rate", o, raised[o.name]) for o in places}
+    record.miss_rate = {p: _rate(verdicts.finding(e, confidence)) for p, e in missed.items()}
+    record.false_alarms = {p: _rate(verdicts.finding(e, confidence)) for p, e in false.items()}
+    worst = verdicts.worst_of(list(missed.values()), confidence)
+    if worst is not None:
+        known = sum(not e.reason for e in missed.values())
+        fields = vars(_rate(worst))
+        record.worst = WorstRate(**fields, place=str(worst.about), places=known)
+
+
+def _places(named_places: Sequence[str], silent: Mapping[str, str]) -> str:
+    """Where the set speaks; "every circumstance" only where nothing is left out."""
+    named = [p for p in named_places if p != "clean"]
+    on = ["on the clean data"] if "clean" in named_places else []
+    if named:
+        on.append("under " + ("every circumstance" if not silent else joined(named)))
+    return " and ".join(on)
+
+
+def _said_of(silent: Mapping[str, str]) -> str:
+    """A sentence for each reason: ``Under fog and snow: it has data of its own.``"""
+    by_reason: dict[str, list[str]] = {}
+    for place, reason in silent.items():
+        by_reason.setdefault(reason, []).append(place)
+    said = [f"{_places(places, silent)}: {reason}." for reason, places in by_reason.items()]
+    return " ".join(text[0].upper() + text[1:] for text in said)
+
+
+def _costs(plan: Plan) -> dict[str, float]:
+    """The class of cost of each that reads traces: that of the most expensive thing it needs."""
+    return {
+        s.label: max(
+            (
+                price
+                for kind, price in CLASSES_OF_COST
+                if any(isinstance(n, kind) for n in s.supervisor.needs)
+            ),
+            default=1.0,
+        )
+        for s in plan.supervisions
+        if not s.reads_scores
+    }
+
+
+def _rate(found: Finding) -> Rate:
+    return Rate(value=found.value, interval=found.interval, n=found.n, reason=found.reason)

@@ -1,0 +1,204 @@
+"""What one method adds to an assessment: a section.
+
+A section is one file in `assessment/sections/`, or a class that another package offers under the entry point
+``roadworthy.sections``. It declares its part of the assessment file, what it requests of the subject, how it analyses what was
+observed, the quantities that claims may name, and how its record is shown. Nothing else has to be edited: the model of the
+file, the JSON schemas, the order of work, the claims and the reports are composed of what the sections declare. A class of its
+own is enough; `Section` has the defaults.
+
+>>> class Empty(Section):
+...     '''Counts nothing.'''
+>>> Empty().wants(None) == Wants()
+True
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pydantic import BaseModel
+
+from roadworthy.analysis import performance
+from roadworthy.analysis.calibration import Threshold
+from roadworthy.analysis.observed import Observed
+from roadworthy.assessment.observing import Observations, slice_label
+from roadworthy.assessment.supervising import supervised
+from roadworthy.claims import Quantity
+from roadworthy.data.samples import Dataset
+from roadworthy.execution.plan import Plan, Wants, resolve
+from roadworthy.finding import Evidence, Finding
+from roadworthy.registry import RegistryError
+from roadworthy.report.blocks import Block
+from roadworthy.spec import Assessment, ClaimSpec
+from roadworthy.spec.limits import sections
+from roadworthy.statistics import Interval
+from roadworthy.store.record import Record as RunRecord
+from roadworthy.subject.system import System
+
+EVERY = "*"
+"""In `after`: all sections that do not come last themselves."""
+
+
+class Nothing(BaseModel):
+    """The record of a section whose findings say all."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a section found."""
+
+    record: BaseModel
+    findings: Sequence[Finding] = ()
+    notes: Sequence[str] = ()
+    """What a reader of the run should know."""
+    warnings: Sequence[str] = ()
+    """What changes how to read the run; shown before all numbers."""
+    files: Mapping[str, Callable[[Path], None]] = field(default_factory=dict)
+    """What is written into the section's folder of the run: ``NAME/file`` and who writes it."""
+
+
+Results = Mapping[str, Result]
+
+
+class Section:
+    """The defaults of a section."""
+
+    keys: ClassVar[Mapping[str, Any]] = {}
+    """Top-level keys of the file that it owns: a pydantic model, or a pair of type and pydantic `Field`."""
+    always: ClassVar[bool] = False
+    """Whether it runs in every assessment; otherwise if the file has one of its keys."""
+    after: ClassVar[tuple[str, ...]] = ()
+    """Sections whose results it reads."""
+    quantities: ClassVar[tuple[Quantity, ...]] = ()
+    """What claims may name."""
+    Record: ClassVar[type[BaseModel]] = Nothing
+    """The model of what stands at ``sections.NAME`` of the run's record."""
+
+    def check_file(self, spec: Assessment) -> None:
+        """Refuse what cannot be meant, before anything is loaded; claims that follow from its part may be added."""
+
+    def check(self, plan: Plan) -> None:
+        """Refuse what cannot be done with this subject and these data, before any case runs."""
+
+    def wants(self, plan: Plan) -> Wants:
+        """What it requests of the subject beyond the answers to the test cases."""
+        return Wants()
+
+    def analyse(self, plan: Plan, observed: Observations, results: Results) -> Result:
+        """The record and the findings, from tables alone; `results` are those of the sections in `after`."""
+        return Result(Nothing())
+
+    def evidence(
+        self, claim: ClaimSpec, plan: Plan, observed: Observations, result: Result
+    ) -> list[Evidence]:
+        """What a claim on one of its quantities is judged on, place by place (see `places`)."""
+        return []
+
+    def view(self, record: Any, run: RunRecord) -> list[Block]:
+        """Its part of the reports: `record` is its own, `run` the whole one with its findings."""
+        return []
+
+    def thresholds(self, result: Result) -> Mapping[str, Threshold]:
+        """Scores with thresholds that the monitor may read as alarms, by the label in `Observed.scores`."""
+        return {}
+
+
+def sections_of(spec: Assessment) -> dict[str, Section]:
+    """The sections that run in an assessment, each after those whose results it reads; ours before those of other packages."""
+    known = sections()
+    given = spec.model_fields_set
+    chosen = [name for name, s in known.items() if s.always or given & set(s.keys)]
+    chosen.sort(key=lambda name: not known[name].__module__.startswith("roadworthy."))
+    ordered: dict[str, Section] = {}
+    while len(ordered) < len(chosen):
+        waiting = [name for name in chosen if name not in ordered]
+        ready = [name for name in waiting if not _awaited(name, waiting)]
+        if not ready:
+            raise RegistryError(f"the sections {', '.join(waiting)} wait for each other")
+        ordered[ready[0]] = known[ready[0]]()
+    return ordered
+
+
+def _awaited(name: str, waiting: Sequence[str]) -> list[str]:
+    """Which of those that have not run yet a section comes after."""
+    known = sections()
+    if EVERY in known[name].after:
+        return [w for w in waiting if EVERY not in known[w].after]
+    return [w for w in waiting if w in known[name].after]
+
+
+def with_wants(plan: Plan) -> Plan:
+    """The plan with its supervisors, and all that they and the sections want."""
+    plan = supervised(plan)
+    for section in sections_of(plan.spec).values():
+        plan = replace(plan, wants=plan.wants | section.wants(plan))
+    return plan
+
+
+def planned(
+    spec: Assessment, *, subject: System | None = None, data: Mapping[str, Dataset] | None = None
+) -> Plan:
+    """All that an assessment will do, checked by every section before the first case runs."""
+    from roadworthy.assessment.judging import check_claims
+
+    plan = with_wants(resolve(spec, subject=subject, data=data))
+    plan.check_case_ids()
+    for section in sections_of(spec).values():
+        section.check(plan)
+    check_claims(plan)
+    return plan
+
+
+@dataclass(frozen=True)
+class Place:
+    """Cases that a claim speaks of, and those that they are compared with."""
+
+    here: Observed
+    reference: Observed
+    part: bool = False
+    """Whether it is one slice of many, which is judged only if it is large enough."""
+
+
+def places(claim: ClaimSpec, spec: Assessment, observed: Observations) -> list[Place]:
+    """Every place that a claim speaks of."""
+    pairs = [(observed.clean, observed.clean)]
+    if claim.circumstance or claim.every == "circumstances":
+        pairs = [
+            (o, r)
+            for o, r in zip(observed.others, observed.references, strict=True)
+            if claim.circumstance in ("", o.circumstance) and claim.level in (None, o.level)
+        ]
+    for column, wanted in claim.slice.items():
+        label = slice_label(wanted)
+        pairs = [(o.cut(column, label), r.cut(column, label)) for o, r in pairs]
+    if claim.every in ("", "circumstances"):
+        return [Place(o, r) for o, r in pairs]
+    columns = spec.slices if claim.every == "slices" else [claim.every]
+    return [
+        Place(o.cut(column, label), r.cut(column, label), part=True)
+        for o, r in pairs
+        for column in columns
+        for label in o.contents(column)
+    ]
+
+
+def judged_if_large(evidence: Evidence, place: Place, plan: Plan) -> Evidence:
+    """The evidence; of one slice of many with the reason why it is not judged, if it is too small."""
+    if not place.part:
+        return evidence
+    return performance.judged_if_large(evidence, plan.spec.smallest_slice)
+
+
+def nothing(quantity: str, place: Place, reason: str) -> Evidence:
+    """A place where nothing can be judged, and why."""
+
+    def interval(confidence: float, sided: Any) -> Interval:
+        return Interval(-math.inf, math.inf, confidence, "nothing observed")
+
+    here = place.here
+    better = here.scored.better
+    return Evidence(quantity, here.about, math.nan, len(here), better, interval, reason=reason)

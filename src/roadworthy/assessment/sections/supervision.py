@@ -1,0 +1,963 @@
+"""The section `supervision`: how well supervisors find failures and shift, thresholds, verdicts, and a small set to run.
+
+Thresholds are chosen on the calibration cases by the rule under `verdicts`; rates and counts come from the test cases, which
+chose nothing.
+
+>>> VerdictSpec.model_validate({"rule": "false_positive_rate", "rate": 0.01}).rate
+0.01
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from roadworthy.analysis import supervision, verdicts
+from roadworthy.analysis.calibration import Threshold, separate
+from roadworthy.analysis.tallies import BatchVerdicts, batch_verdicts, counted
+from roadworthy.analysis.verdicts import VerdictRule
+from roadworthy.assessment.observing import Observations, Seen
+from roadworthy.assessment.recommending import Cover, Rate, Recommendation, recommend
+from roadworthy.assessment.section import (
+    Place,
+    Result,
+    Results,
+    Section,
+    judged_if_large,
+    nothing,
+    places,
+)
+from roadworthy.assessment.supervising import AtWork
+from roadworthy.claims import Quantity
+from roadworthy.data.values import CLASS_SCORES
+from roadworthy.execution.plan import Plan, Supervision
+from roadworthy.finding import Evidence, Finding
+from roadworthy.registry import did_you_mean, register
+from roadworthy.report import charts, numbers, wording
+from roadworthy.report.blocks import (
+    MOST_ROWS,
+    Block,
+    Cell,
+    Chart,
+    Column,
+    Heading,
+    Table,
+    Text,
+    found_cell,
+    place_name,
+)
+from roadworthy.spec import Assessment, ClaimSpec
+from roadworthy.store.record import Part, as_dict
+from roadworthy.store.record import Record as RunRecord
+from roadworthy.subject.needs import Gradient, Passes
+
+RULES = ("conformal", "false_positive_rate", "balanced_accuracy", "cost")
+ALIASES = {"alpha": "rate", "false_alarm_rate": "rate", "level": "rate", "method": "rule"}
+"""What others call the keys."""
+PRICES = ("miss", "false_alarm", "prevalence")
+LEARNED = "learned from calibration cases under these same circumstances; a new kind of shift may be caught less"
+"""What is to be said of a supervisor that contrasts clean with shifted calibration cases."""
+FORWARDS_OF_GRADIENT = 3
+"""A forward pass and a backward one, which costs about two."""
+MOST_LEVELS = 24
+"""Rows of places up to which every level is drawn; beyond, only the highest of each circumstance."""
+TOGETHER = "the set together"
+
+
+class VerdictSpec(BaseModel):
+    """How scores become verdicts; by default conformal at 0.05, if there is calibration data."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    rule: Literal["conformal", "false_positive_rate", "balanced_accuracy", "cost"] = Field(
+        "conformal",
+        description="conformal: at most `rate` false alarms are expected, whatever the scores' distribution, and where the "
+        "data has groups, for a case of a new group; "
+        "false_positive_rate: at most this share of the calibration rows; balanced_accuracy; cost: least expected cost",
+    )
+    rate: float = Field(
+        0.05,
+        gt=0,
+        lt=1,
+        description="False alarms among clean cases that were answered rightly, and in batches",
+    )
+    per_class: bool = Field(default=False, description="A threshold for each predicted class")
+    miss: float | None = Field(
+        None, gt=0, allow_inf_nan=False, description="cost: of a failure without an alarm"
+    )
+    false_alarm: float | None = Field(
+        None, gt=0, allow_inf_nan=False, description="cost: of an alarm without a failure"
+    )
+    prevalence: float | None = Field(
+        None, gt=0, lt=1, description="cost: the share of failures to expect in use"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _keys(cls, raw: Any) -> Any:
+        if not isinstance(raw, Mapping | VerdictSpec):
+            near = did_you_mean(str(raw), RULES)
+            rule = near.split("'")[1] if near else RULES[0]
+            price = (
+                ", miss: 100, false_alarm: 1, prevalence: 0.1" if rule == "cost" else ", rate: 0.05"
+            )
+            raise ValueError(f"takes keys; write verdicts: {{rule: {rule}{price}}}")
+        other = next((k for k in ALIASES if isinstance(raw, Mapping) and k in raw), None)
+        if other is not None:
+            raise ValueError(f"{other} is not known (did you mean {ALIASES[other]!r}?)")
+        return raw
+
+    @model_validator(mode="after")
+    def _prices(self) -> VerdictSpec:
+        given = [p for p in PRICES if getattr(self, p) is not None]
+        missing = [p for p in PRICES if p not in given]
+        if self.rule == "cost" and missing:
+            raise ValueError(
+                f"the rule cost needs {', '.join(missing)}, such as {{rule: cost, miss: 100, false_alarm: 1, prevalence: 0.1}}"
+            )
+        if self.rule != "cost" and given:
+            raise ValueError(
+                f"{given[0]} belongs to the rule cost, and the rule is {self.rule}; leave it out, or write rule: cost"
+            )
+        return self
+
+
+def verdict_rule(spec: Assessment) -> VerdictRule:
+    """The rule of the file, or the default."""
+    given = spec.part("verdicts", VerdictSpec)
+    return VerdictRule() if given is None else VerdictRule(**given.model_dump())
+
+
+if TYPE_CHECKING:
+    StoredThreshold = Threshold
+else:
+    StoredThreshold = as_dict(Threshold, words=True)
+
+
+class VerdictCounts(Part):
+    """Test cases by condition: right without and with an alarm, wrong without and with one."""
+
+    kinds: list[str]
+    table: list[list[list[int]]]
+
+
+class SupervisorRecord(Part):
+    """A supervisor: what it took, and its threshold."""
+
+    name: str
+    module: str = ""
+    applicable: bool = True
+    because: str = Field(default="", description="Why it is not applicable")
+    parameters: dict[str, Any] = Field(default_factory=dict)
+    members: list[str] = Field(default_factory=list, description="Those whose scores it reads")
+    fit_seconds: float = 0.0
+    fit_kept: bool = Field(
+        default=False, description="Whether the fit, with its seconds, is of an earlier run"
+    )
+    score_seconds: float = 0.0
+    score_kept: bool = Field(
+        default=False, description="Whether scores, all or some, are of an earlier run"
+    )
+    subject_passes: int = Field(
+        default=0,
+        description="About how many forward passes a case the subject makes for it on top",
+    )
+    kept_bytes: int = Field(default=0, description="What it has to keep in memory to score")
+    notes: list[str] = Field(default_factory=list)
+    threshold: StoredThreshold | None = Field(
+        default=None,
+        description="A score above the value is an alarm; null if there are no verdicts",
+    )
+    verdicts: VerdictCounts | None = None
+    batches: list[BatchVerdicts] = Field(
+        default_factory=list, description="Verdicts on batches of test cases, by size and statistic"
+    )
+
+
+class SupervisionRecord(Part):
+    """The supervisors of a run, and the set that it recommends."""
+
+    supervisors: list[SupervisorRecord] = Field(default_factory=list)
+    recommended: Recommendation | None = None
+
+
+@dataclass(frozen=True)
+class Supervised(Result):
+    """With the thresholds that were chosen."""
+
+    chosen: Mapping[str, Threshold] = field(default_factory=dict)
+    recommended: Recommendation | None = None
+
+
+def _share(name: str, meaning: str, **more: Any) -> Quantity:
+    places = ("circumstance", "slice", "supervisor")
+    return Quantity(name, meaning, low=0.0, high=1.0, places=places, **more)
+
+
+_OF_SHIFT = {"needs": ("supervisor", "circumstance"), "one_way": True}
+_OF_FAILURE = {"needs": ("supervisor",), "one_way": True}
+_UNIT = {"better": "higher", "style": "plain"}
+
+
+@register("sections", "supervision")
+class SupervisionSection(Section):
+    """How well supervisors find failures and shift, their thresholds, and a small set to run."""
+
+    keys = {"verdicts": VerdictSpec}
+    always = True
+    after = ("performance",)
+    Record = SupervisionRecord
+    quantities = (
+        _share(
+            "auc_failure",
+            "AUC for failures, the chance that a supervisor scores a failure above a success: 0.5 is guessing, 1 is perfect.",
+            **_OF_FAILURE,
+            **_UNIT,
+        ),
+        _share(
+            "aupr_failure",
+            "AUPR for failures, the area under the curve of precision against recall. Guessing gives the failure rate, 1 is "
+            "perfect; compare it only at equal failure rates.",
+            **_OF_FAILURE,
+            **_UNIT,
+        ),
+        _share(
+            "fpr95_failure",
+            "FPR@95 for failures, the share of right cases with an alarm at the threshold at which 95% of the failures have "
+            "one: 0% is perfect, guessing gives 95%.",
+            **_OF_FAILURE,
+        ),
+        _share(
+            "auc_shift",
+            "AUC for the shift itself, the chance that a supervisor scores a case of the circumstance above a clean one; it "
+            "says nothing about failures.",
+            **_OF_SHIFT,
+            **_UNIT,
+        ),
+        _share(
+            "aupr_shift",
+            "AUPR for the shift itself, with the cases of the circumstance to be found among the clean ones.",
+            **_OF_SHIFT,
+            **_UNIT,
+        ),
+        _share("fpr95_shift", "FPR@95 for the shift itself.", **_OF_SHIFT),
+        _share("miss_rate", "the share of the failures that raise no alarm.", **_OF_FAILURE),
+        _share(
+            "false_alarm_rate",
+            "the share of cases with a right answer that raise an alarm. A score above the supervisor's threshold is an alarm, "
+            "and so is a case without a score.",
+            **_OF_FAILURE,
+        ),
+        _share("alarm_rate", "the share of all cases that raise an alarm.", needs=("supervisor",)),
+    )
+
+    def check_file(self, spec: Assessment) -> None:
+        """Verdicts are those of supervisors."""
+        if spec.part("verdicts", VerdictSpec) is not None and not spec.supervisors:
+            raise spec.error(
+                ("verdicts",), "verdicts are those of supervisors, and the file names none"
+            )
+
+    def check(self, plan: Plan) -> None:
+        """Refuse, before any work, verdicts that could not be given, and claims that could not be judged."""
+        spec, given = plan.spec, plan.spec.part("verdicts", VerdictSpec)
+        if given is not None:
+            self._check_verdicts(plan, given)
+        for i, claim in enumerate(spec.claims):
+            about_failures = claim.quantity in (*supervision.FAILURE, "miss_rate")
+            if about_failures and claim.supervisor and spec.never_wrong:
+                raise spec.error(
+                    ("claims", i), f"{claim.quantity} is about failures. {spec.never_wrong}"
+                )
+            if claim.quantity in verdicts.RATES and "calibration" not in plan.data:
+                raise spec.error(
+                    ("claims", i), f"{claim.quantity} needs thresholds. {NO_THRESHOLDS}"
+                )
+
+    def _check_verdicts(self, plan: Plan, given: VerdictSpec) -> None:
+        spec = plan.spec
+        if "calibration" not in plan.data:
+            raise spec.error(("verdicts",), NO_THRESHOLDS)
+        if given.per_class and plan.subject.output_kind is not CLASS_SCORES:
+            raise spec.error(
+                ("verdicts", "per_class"),
+                f"needs class scores, and the subject gives {plan.subject.output_kind.name}",
+            )
+        rule, data = verdict_rule(spec), plan.data["calibration"]
+        grouped = rule.rule == "conformal" and data.groups is not None
+        n = len(set(data.groups.tolist())) if grouped and data.groups is not None else len(data)
+        if n < rule.least:
+            what = ("groups with clean cases", "groups") if grouped else ("clean cases", "cases")
+            raise spec.error(
+                ("verdicts", "rule"),
+                f"{rule.rule} at {rule.rate:g} needs at least {rule.least} {what[0]} that are answered rightly, and the "
+                f"calibration data has {n} {what[1]}; give more, or accept a higher rate",
+            )
+
+    def analyse(self, plan: Plan, observed: Observations, results: Results) -> Supervised:
+        """Rankings, thresholds, verdicts, and the recommended set."""
+        spec, at_work, rule = plan.spec, observed.supervisors, verdict_rule(plan.spec)
+        thresholds, notes = _thresholds(plan, observed, rule)
+        clean, others = observed.clean, observed.others
+        findings = supervision.findings(
+            clean, others, observed.references, confidence=spec.confidence
+        )
+        findings += verdicts.findings(clean, others, thresholds, confidence=spec.confidence)
+        findings = _assumed(plan, observed, rule, findings)
+        if thresholds:
+            judged = [clean, *others]
+            separate(_clusters(observed.calibrating), _clusters(judged))
+            for c in plan.circumstances:
+                if c.kind == "dataset":
+                    notes.append(
+                        f"{c.name} has data of its own, none of which chose the thresholds."
+                    )
+        recommended = recommend(plan, observed, thresholds, rule)
+        record = SupervisionRecord(
+            supervisors=[_recorded(s, plan, observed, thresholds) for s in plan.supervisions],
+            recommended=recommended,
+        )
+        warnings = [] if recommended is None else recommended.notes
+        notes = [*observed.notes, *notes, *_without(plan, at_work)]
+        return Supervised(record, findings, notes, warnings, {}, thresholds, recommended)
+
+    def evidence(
+        self, claim: ClaimSpec, plan: Plan, observed: Observations, result: Result
+    ) -> list[Evidence]:
+        """What is known of a supervisor at each place."""
+        assert isinstance(result, Supervised)
+        return [
+            judged_if_large(_evidence(claim, plan, observed, result.chosen, p), p, plan)
+            for p in places(claim, plan.spec, observed)
+        ]
+
+    def thresholds(self, result: Result) -> Mapping[str, Threshold]:
+        """Every supervisor's."""
+        return result.chosen if isinstance(result, Supervised) else {}
+
+    def view(self, record: SupervisionRecord, run: RunRecord) -> list[Block]:
+        """The recommended set, what each misses and costs, and how verdicts come about."""
+        heading = Heading("Supervisors", id="supervisors")
+        if not record.supervisors:
+            return [heading, Text("No supervisors were asked for.", "empty")]
+        seen = _View.of(record, run)
+        return [
+            heading,
+            *_recommendation(seen),
+            *_pictures(seen),
+            *_worth(seen),
+            *_inapplicable(seen),
+            *_how(seen),
+            *_everywhere(seen),
+        ]
+
+
+NO_THRESHOLDS = "No alarm thresholds: there is no calibration data. Add `data.calibration` with cases not used elsewhere."
+
+
+def _thresholds(
+    plan: Plan, observed: Observations, rule: VerdictRule
+) -> tuple[dict[str, Threshold], list[str]]:
+    """The threshold of each supervisor, and what is odd about them."""
+    notes: list[str] = []
+    found: dict[str, Threshold] = {}
+    if not observed.calibration:
+        return found, notes
+    clean, *shifted = observed.calibrating
+    for label in clean.scores:
+        if label not in observed.clean.scores:
+            continue
+        try:
+            found[label] = verdicts.choose(rule, clean, shifted, label, observed.left.get(label))
+        except ValueError as error:
+            notes.append(f"supervisor {label} has no threshold: {error}")
+    unknown: dict[tuple[str, ...], list[str]] = {}
+    for label, threshold in found.items():
+        nominal = ~clean.failure & observed.left.get(label, np.ones(len(clean), bool))
+        missing = int(np.isnan(clean.scores[label][nominal]).sum())
+        if missing:
+            cannot = "; the rate cannot be kept" if threshold.overrun else ""
+            notes.append(
+                f"supervisor {label}: {missing} of {int(nominal.sum())} calibration cases without a score count as "
+                f"alarms{cannot}"
+            )
+        silent = _silent(threshold)
+        if silent:
+            notes.append(f"supervisor {label} {silent}: {verdicts.too_few(threshold, rule)}")
+        if rule.per_class:
+            classes = _without_own(plan, observed.calibration[0], threshold)
+            unknown.setdefault(classes, []).append(label)
+    for classes, labels in unknown.items():
+        if classes:
+            notes.append(
+                f"no clean calibration case was rightly answered with class {', '.join(classes)}; there "
+                f"{wording.joined(labels)} use the threshold of all classes together"
+            )
+    return found, notes
+
+
+def _silent(threshold: Threshold) -> str:
+    """What never raises an alarm, because too few rows chose it."""
+    quiet = [
+        name
+        for name, one in threshold.per_class.items()
+        if one.value == math.inf and not one.missing
+    ]
+    if threshold.per_class:
+        return f"never raises an alarm on the predicted classes {', '.join(quiet)}" if quiet else ""
+    return "never raises an alarm" if threshold.value == math.inf and not threshold.missing else ""
+
+
+def _without_own(plan: Plan, clean: Seen, threshold: Threshold) -> tuple[str, ...]:
+    """The classes that could be answered and have no threshold of their own."""
+    system = clean.system
+    answers = np.asarray(system.output).reshape(len(system), -1).shape[1] if len(system) else 0
+    classes = plan.data["calibration"].classes
+    names = classes if classes and len(classes) == answers else [str(i) for i in range(answers)]
+    return tuple(str(name) for i, name in enumerate(names) if str(i) not in threshold.per_class)
+
+
+def _without(plan: Plan, at_work: AtWork) -> list[str]:
+    return [NO_THRESHOLDS] if at_work.labels and "calibration" not in plan.data else []
+
+
+def _assumed(
+    plan: Plan, observed: Observations, rule: VerdictRule, findings: Sequence[Finding]
+) -> list[Finding]:
+    """The findings, with what those about supervisors take for granted beyond what analyses know."""
+    learned = {s.label for s in plan.supervisions if getattr(s.supervisor, "contrasts", False)}
+    grouped = bool(observed.calibration) and observed.calibrating[0].groups is not None
+    about_groups = rule.assumed(grouped=grouped)
+    found = []
+    for f in findings:
+        more = [LEARNED] if f.about.supervisor in learned else []
+        if about_groups and f.quantity in (*verdicts.RATES, verdicts.WORST):
+            more.append(about_groups)
+        found.append(replace(f, assumptions=(*f.assumptions, *more)) if more else f)
+    return found
+
+
+def _clusters(observed: Sequence[Any]) -> set[str]:
+    return {str(c) for o in observed for c in o.clusters}
+
+
+def _recorded(
+    s: Supervision, plan: Plan, observed: Observations, thresholds: Mapping[str, Threshold]
+) -> SupervisorRecord:
+    at_work = observed.supervisors
+    because = s.because or at_work.failed.get(s.label, "")
+    spent, threshold = at_work.time_of(s.label), thresholds.get(s.label)
+    learned = [LEARNED] if getattr(s.supervisor, "contrasts", False) else []
+    record = SupervisorRecord(
+        name=s.label,
+        module=s.module,
+        applicable=not because,
+        because=because,
+        parameters=dict(s.parameters),
+        members=list(at_work.members_of(s)),
+        fit_seconds=spent.fit_seconds,
+        fit_kept=spent.fit_kept,
+        score_seconds=spent.score_seconds,
+        score_kept=spent.score_kept,
+        subject_passes=_further_passes(s, plan, at_work),
+        kept_bytes=int(getattr(s.supervisor, "kept_bytes", 0)),
+        notes=[] if because else [*at_work.notes_of(s), *learned],
+        threshold=threshold,
+    )
+    if threshold is not None:
+        judged = [observed.clean, *observed.others]
+        clean = observed.calibrating[0].scores[s.label]
+        reference = clean[observed.left[s.label]] if s.label in observed.left else clean
+        alarms = {o.name: (~o.failure, verdicts.alarms(threshold, o, s.label)) for o in judged}
+        table = counted(alarms, None)
+        record.verdicts = VerdictCounts(kinds=list(table.kinds), table=table.table.tolist())
+        rate, seed = verdict_rule(plan.spec).rate, plan.spec.seed
+        record.batches = batch_verdicts(reference, judged, s.label, rate=rate, seed=seed)
+    return record
+
+
+def _further_passes(s: Supervision, plan: Plan, at_work: AtWork) -> int:
+    """About how many forward passes a case the subject makes for it beyond the one for its answer; equal requests are made once.
+
+    They run together with the answer, so that their own time is not measured. Members of an ensemble answer anyway.
+    """
+    needs = set(s.supervisor.needs)
+    for other in plan.supervisions:
+        needs |= set(other.supervisor.needs) if other.label in at_work.members_of(s) else set()
+    gradients = FORWARDS_OF_GRADIENT * sum(isinstance(n, Gradient) for n in needs)
+    return gradients + sum(n.n for n in needs if isinstance(n, Passes))
+
+
+def _evidence(
+    claim: ClaimSpec,
+    plan: Plan,
+    observed: Observations,
+    thresholds: Mapping[str, Threshold],
+    place: Place,
+) -> Evidence:
+    name, quantity, here = claim.supervisor, claim.quantity, place.here
+    if len(here) == 0:
+        return nothing(quantity, place, "no case is in this slice")
+    if quantity in supervision.SHIFT and len(place.reference) == 0:
+        reason = f"no case of {here.versus} is in this slice, so there is nothing to compare"
+        return nothing(quantity, place, reason)
+    if name not in here.scores:
+        because = observed.supervisors.failed.get(name, "it has no scores")
+        return nothing(quantity, place, f"{name} is not applicable, because {because}")
+    if quantity in supervision.FAILURE:
+        return supervision.detects_failure(here, name, quantity)
+    if quantity in supervision.SHIFT:
+        return supervision.detects_shift(here, place.reference, name, quantity)
+    if name not in thresholds:
+        return nothing(quantity, place, f"{name} has no threshold; the notes say why")
+    because = verdicts.mute(thresholds[name], verdict_rule(plan.spec))
+    # A low rate of alarms is no merit of a supervisor that cannot raise one.
+    if because and claim.max is not None and quantity != "miss_rate":
+        return nothing(quantity, place, f"no score of {name} can ever raise an alarm: {because}")
+    return verdicts.rate(quantity, here, verdicts.alarms(thresholds[name], here, name), name)
+
+
+Where = tuple[str, float | None]
+"""Circumstance and level."""
+
+
+@dataclass(frozen=True)
+class _View:
+    """The record with its findings, in the order of the report."""
+
+    run: RunRecord
+    record: SupervisionRecord
+    judged: Sequence[SupervisorRecord]
+    """Applicable ones, the best AUC for failures on the clean data first."""
+    places: Sequence[Where]
+    """The clean data, and each circumstance at each level, or at its highest if these are too many."""
+
+    @classmethod
+    def of(cls, record: SupervisionRecord, run: RunRecord) -> _View:
+        def rank(s: SupervisorRecord) -> tuple[bool, float]:
+            found = run.find("auc_failure", supervisor=s.name)
+            known = found is not None and math.isfinite(found.value)
+            return not known, -found.value if found is not None and known else 0.0
+
+        judged = sorted((s for s in record.supervisors if s.applicable), key=rank)
+        weight = {c.name: -(c.significance or 0) for c in run.circumstances}
+        ordered = sorted(weight, key=lambda name: weight[name])
+        levels: dict[str, list[float | None]] = {name: [] for name in ordered}
+        for f in run.findings:
+            about = f.about
+            found = levels.get(about.circumstance)
+            if f.quantity == run.measure.name and found is not None and about.level not in found:
+                found.append(about.level)
+        every: list[Where] = [("", None), *((n, at) for n, some in levels.items() for at in some)]
+        if len(every) > MOST_LEVELS:
+            every = [("", None), *((n, some[-1]) for n, some in levels.items() if some)]
+        return cls(run, record, judged, every)
+
+    @property
+    def chosen(self) -> list[str]:
+        return self.record.recommended.supervisors if self.record.recommended else []
+
+    def at(self, s: SupervisorRecord, quantity: str, place: Where = ("", None)) -> Finding | None:
+        return self.run.find(quantity, *place, supervisor=s.name)
+
+    def known(self, *quantities: str) -> bool:
+        """Whether there is a finding of one of these quantities."""
+        return any(f.quantity in quantities for f in self.run.findings)
+
+    def worst(self, s: SupervisorRecord) -> Finding | None:
+        """Where it misses most, with an interval for the worst of all places."""
+        found = [f for f in self.run.findings if f.quantity == verdicts.WORST]
+        return next((f for f in found if f.about.supervisor == s.name), None)
+
+
+def _recommendation(seen: _View) -> list[Block]:
+    found = seen.record.recommended
+    if found is None:
+        return []
+    if not found.supervisors:
+        if not found.why:
+            return []
+        return [
+            Text(found.why, "callout", bold="No set of supervisors is recommended.", brief=True)
+        ]
+    several = len(found.supervisors) > 1
+    parts = []
+    if found.worst is not None:
+        wide = f", corrected for {found.worst.places} places" if found.worst.places > 1 else ""
+        parts.append(
+            f"{'miss' if several else 'misses'} {_rate(found.worst, wide)} of failures at worst "
+            f"({_where(found.worst.place)})"
+        )
+    false = found.false_alarms.get("clean")
+    if false is not None and false.value is not None:
+        most = max(
+            (
+                (p, r.value)
+                for p, r in found.false_alarms.items()
+                if p != "clean" and r.value is not None
+            ),
+            key=lambda entry: entry[1],
+            default=None,
+        )
+        highest = f", at most {numbers.value(most[1], 'percent')} {_where(most[0])}" if most else ""
+        parts.append(
+            f"{'raise' if several else 'raises'} an alarm on {_rate(false)} of right answers on clean data{highest}"
+        )
+    words = [found.why]
+    if parts:
+        words.append(f"{'Together they' if several else 'It'} {', and '.join(parts)}.")
+    if "optimistic" in found.chosen_on:
+        words.append(
+            "Chosen on the test cases, which is optimistic. Add `data.calibration` to choose on."
+        )
+    else:
+        words.append(f"Chosen on {found.chosen_on} data.")
+    bold = f"★ Recommended: {wording.joined(found.supervisors)}."
+    blocks: list[Block] = [Text([words[0], " ".join(words[1:])], "callout", bold=bold, brief=True)]
+    if several:
+        who = [f"{place}: {c.by}{_of_cover(c)}" for place, c in found.covers.items()]
+        blocks.append(Text(f"The best member by circumstance: {'; '.join(who)}.", "small"))
+    return blocks
+
+
+def _rate(rate: Rate, more: str = "") -> str:
+    shown = numbers.estimate(rate.value, rate.interval, rate.n, "percent")
+    ends = f" ({shown.interval} at {shown.confidence}{more})" if rate.interval else ""
+    return f"{shown.value}{ends}"
+
+
+def _of_cover(cover: Cover) -> str:
+    if cover.catch_rate is None or cover.false_alarm_rate is None:
+        return f" ({numbers.value(cover.rate)})"
+    caught, false = (
+        numbers.value(x, "percent") for x in (cover.catch_rate, cover.false_alarm_rate)
+    )
+    return f" (detects {caught}, alarms on {false} of right answers)"
+
+
+def _where(place: str) -> str:
+    if place == "clean":
+        return "on clean data"
+    name, at, level = place.rpartition("@")
+    return f"under {name} @ {level}" if at else f"under {place}"
+
+
+def _pictures(seen: _View) -> list[Block]:
+    found = seen.record.recommended
+    several = len(seen.places) > 1 + len(seen.run.circumstances)
+    which = " at each level" if several else ""
+    where = (
+        f"On the clean data, and under each circumstance{which}." if seen.run.circumstances else ""
+    )
+    star = "★ and a frame: the recommended set, first together, then each." if seen.chosen else ""
+    blocks: list[Block] = []
+    for quantity, head, what, rates, ramp, title, words in (
+        (
+            "miss_rate",
+            "Which failures each misses",
+            "misses",
+            found.miss_rate if found else {},
+            charts.MISSED,
+            "Share of failures that each supervisor misses",
+            "Failures that raise no alarm, in percent of the failures.",
+        ),
+        (
+            "false_alarm_rate",
+            "Alarms on right answers",
+            "alarms on",
+            found.false_alarms if found else {},
+            charts.ALARMED,
+            "Share of right answers on which each supervisor raises an alarm",
+            "Right answers that raise an alarm, in percent of the right answers.",
+        ),
+        (
+            "auc_failure",
+            "How well each tells failures from successes",
+            "AUC",
+            {},
+            charts.RANKING,
+            "AUC of each supervisor for failures",
+            "AUC for failures: 0.5 is chance, 1 is perfect; a marked corner: below 0.5.",
+        ),
+    ):
+        cells = _cells(seen, quantity, what, rates)
+        if not any(c.value is not None and math.isfinite(c.value) for c in cells.values()):
+            if seen.known(quantity):
+                blocks.append(Text(_undrawn(seen, quantity, head), "small"))
+            continue
+        starred = [s.name for s in seen.judged if s.name in seen.chosen]
+        first = [*([TOGETHER] if any(c == TOGETHER for _, c in cells) else []), *starred]
+        if quantity == "auc_failure":
+            columns = [s.name for s in seen.judged]
+        else:
+            columns = [*first, *(s.name for s in seen.judged if s.name not in first)]
+        rows = [place_name(*p) for p in seen.places]
+        rows = [r for r in rows if any((r, c) in cells for c in columns)][:MOST_ROWS]
+        caption = " ".join(t for t in (words, where, star, "A dash: not measurable there.") if t)
+        blocks += [
+            Heading(head),
+            _heat(quantity, caption, rows, columns, cells, title, ramp, first),
+        ]
+    return blocks
+
+
+def _heat(
+    quantity: str,
+    caption: str,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    cells: Mapping[tuple[str, str], charts.HeatCell],
+    title: str,
+    ramp: charts.Ramp,
+    starred: Sequence[str],
+) -> Chart:
+    ids = {"miss_rate": "figure-missed", "false_alarm_rate": "figure-alarms"}
+
+    def draw(width: float) -> str:
+        return charts.heat(
+            rows, columns, cells, title=title, width=width, ramp=ramp, starred=starred
+        )
+
+    return Chart(ids.get(quantity, "figure-supervisors"), caption, draw)
+
+
+def _cells(
+    seen: _View, quantity: str, what: str, rates: Mapping[str, Rate]
+) -> dict[tuple[str, str], charts.HeatCell]:
+    found = seen.record.recommended
+    picked = len(seen.chosen) > 1 and quantity == "miss_rate"
+    cells: dict[tuple[str, str], charts.HeatCell] = {}
+    for place in seen.places:
+        row, key = place_name(*place), _key(*place)
+        best = found.covers.get(place[0] or "clean") if found and picked else None
+        for s in seen.judged:
+            f = seen.at(s, quantity, place)
+            if f is not None:
+                style = wording.style_of(seen.run, quantity)
+                shown = numbers.estimate(f.value, f.interval, f.n, style)
+                note = f"{row}, {s.name}: {what} {shown.title}" + (
+                    f"; {f.reason}" if f.reason else ""
+                )
+                framed = best is not None and best.by == s.name
+                cells[row, s.name] = charts.HeatCell(f.value, note, framed)
+        rate = rates.get(key)
+        if rate is not None and seen.chosen:
+            shown = numbers.estimate(rate.value, rate.interval, rate.n, "percent")
+            note = f"{row}, {TOGETHER}: {what} {shown.title}"
+            cells[row, TOGETHER] = charts.HeatCell(rate.value, note)
+    return cells
+
+
+def _key(circumstance: str, level: float | None) -> str:
+    """How the record names a place."""
+    if not circumstance:
+        return "clean"
+    return circumstance if level is None else f"{circumstance}@{level:g}"
+
+
+def _undrawn(seen: _View, quantity: str, head: str) -> str:
+    reasons = [f.reason for f in seen.run.findings if f.quantity == quantity and f.reason]
+    why = max(set(reasons), key=reasons.count) if reasons else "it could not be measured"
+    return f"No picture of “{head[0].lower()}{head[1:]}”: {why}."
+
+
+def _worth(seen: _View) -> list[Block]:
+    """What each supervisor is worth and costs."""
+    if not seen.judged:
+        return []
+    ruled, ranked = seen.known("miss_rate"), seen.known("aupr_failure")
+    remarks: dict[str, list[str]] = {}
+    for s in seen.judged:
+        for note in wording.brief(s.notes):
+            remarks.setdefault(note, []).append(s.name)
+    marks = {
+        s.name: [i for i, who in enumerate(remarks.values(), 1) if s.name in who]
+        for s in seen.judged
+    }
+    columns = [Column("Supervisor", number=False), Column("AUC", rank=0)]
+    columns += [Column("AUPR", rank=6), Column("FPR@95", rank=2)] if ranked else []
+    columns += [Column("Missed at worst", rank=1), Column("False alarms", rank=5)] if ruled else []
+    columns += [Column("Fit", rank=7), Column("Score", rank=3), Column("Kept", rank=8)]
+    rows = []
+    for s in seen.judged:
+        worst = seen.worst(s)
+        place = place_name(worst.about.circumstance, worst.about.level) if worst else ""
+        cells = [Cell(s.name, _unsaid(s), strong=True, marks=marks[s.name])]
+        cells.append(found_cell(seen.at(s, "auc_failure"), "plain", level=False))
+        if ranked:
+            cells.append(found_cell(seen.at(s, "aupr_failure"), "plain", level=False))
+            cells.append(found_cell(seen.at(s, "fpr95_failure"), "percent", level=False))
+        if ruled:
+            cells.append(found_cell(worst, "percent", level=False, more=place))
+            cells.append(found_cell(seen.at(s, "false_alarm_rate"), "percent", level=False))
+        cells.append(Cell(numbers.seconds(s.fit_seconds) + ("†" if s.fit_kept else "")))
+        cells.append(Cell(numbers.seconds(s.score_seconds) + ("†" if s.score_kept else "")))
+        rows.append([*cells, Cell(numbers.size(s.kept_bytes))])
+    chosen = [i for i, s in enumerate(seen.judged) if s.name in seen.chosen]
+    sure = numbers.confidence(seen.run.confidence)
+    words = ["On the clean test data, the best AUC for failures first.", f"Intervals at {sure}."]
+    corrected = {f.corrected for f in seen.run.findings if f.quantity == verdicts.WORST}
+    words += [f"Missed at worst: {text}." for text in sorted(corrected) if text]
+    words += [t for t in (_on_top(seen),) if t]
+    if any(s.fit_kept or s.score_kept for s in seen.judged):
+        words.append("† Of an earlier run, whose result was used again.")
+    blocks: list[Block] = [
+        Heading("What each is worth, and what it costs"),
+        Text(" ".join(words), "small"),
+    ]
+    blocks.append(
+        Table(
+            columns,
+            rows,
+            name="Supervisors",
+            css="supervisors",
+            chosen=chosen,
+            brief=len(rows),
+            caption=" ".join(words),
+        )
+    )
+    if remarks:
+        said = [f"{note} ({', '.join(who)})" for note, who in remarks.items()]
+        blocks.append(Text(said, "notes", brief=True))
+    return blocks
+
+
+def _unsaid(s: SupervisorRecord) -> str:
+    """The parameters that the name does not hold already."""
+    named = [k for k in s.parameters if re.search(rf"[(,]\s*{re.escape(k)}=", s.name)]
+    return ", ".join(f"{k} {v}" for k, v in s.parameters.items() if k not in named)
+
+
+def _on_top(seen: _View) -> str:
+    """What the times of scoring leave out."""
+    by_passes: dict[int, list[str]] = {}
+    for s in seen.judged:
+        if s.subject_passes:
+            by_passes.setdefault(s.subject_passes, []).append(s.name)
+    who = [f"{k:,} for {wording.joined(names)}" for k, names in sorted(by_passes.items())]
+    if not who:
+        return ""
+    return f"Score leaves out further forward passes of the subject itself, a case at most: {', '.join(who)}."
+
+
+def _inapplicable(seen: _View) -> list[Block]:
+    reasons: dict[str, list[str]] = {}
+    for s in seen.record.supervisors:
+        if not s.applicable:
+            reasons.setdefault(s.because, []).append(s.name)
+    if not reasons:
+        return []
+    said = [f"{', '.join(who)}: {reason}" for reason, who in reasons.items()]
+    bold = "Not applicable:"
+    return [Heading("Not applicable"), Text(said, "list", bold=bold, brief=True)]
+
+
+def _how(seen: _View) -> list[Block]:
+    """How scores became verdicts."""
+    found = [(s, s.threshold) for s in seen.judged if s.threshold is not None]
+    if not found:
+        return []
+    rules = {_ruled(t) for _, t in found}
+    rule = f" Thresholds by the rule {rules.pop()}." if len(rules) == 1 else ""
+    rows = [
+        [
+            Cell(s.name),
+            Cell(numbers.value(t.value)),
+            Cell(_ruled(t)),
+            Cell(f"{t.chosen_on:,} rows" + (f" in {t.groups:,} groups" if t.groups else "")),
+            Cell(numbers.value(t.expected_rate, "percent")),
+        ]
+        for s, t in found
+    ]
+    columns = [
+        Column("Supervisor", number=False),
+        Column("Threshold"),
+        Column("Rule", number=False),
+    ]
+    columns += [Column("Chosen on", number=False), Column("False alarms expected")]
+    return [
+        Heading("How verdicts come about"),
+        Text(f"A score above the supervisor's threshold is an alarm.{rule}", brief=True),
+        Table(columns, rows, css="names", fold="Thresholds as a table"),
+        *_batches(seen),
+    ]
+
+
+def _ruled(threshold: Threshold) -> str:
+    """The rule with its parameters; the file calls its rate `rate` whatever the rule."""
+    name = threshold.rule.removeprefix("at_").replace("_", " ")
+    name += " per class" if threshold.per_class else ""
+    given = ", ".join(
+        f"{'rate' if k == 'alpha' else k.replace('_', ' ')} {v:g}"
+        for k, v in threshold.parameters.items()
+    )
+    return f"{name} ({given})" if given else name
+
+
+def _batches(seen: _View) -> list[Block]:
+    """Verdicts on batches, of the recommended set or of the first."""
+    rows = []
+    for s in [s for s in seen.judged if s.name in seen.chosen] or seen.judged[:1]:
+        for b in s.batches:
+            shares = {
+                k: alarms / max(clear + alarms, 1) for k, (clear, alarms) in b.batches.items()
+            }
+            shifted = {k: share for k, share in shares.items() if k != "clean"}
+            lowest = min(shifted, key=lambda k: shifted[k], default="")
+            cells = [
+                Cell(s.name),
+                Cell(str(b.size)),
+                Cell("mean" if b.how == "mean" else "KS distance"),
+            ]
+            if b.reason:
+                rows.append([*cells, Cell(numbers.NONE), Cell(numbers.NONE, b.reason)])
+            else:
+                clean = numbers.value(shares.get("clean"), "percent")
+                worst = Cell(numbers.value(shifted.get(lowest), "percent"), lowest)
+                rows.append([*cells, Cell(clean), worst])
+    columns = [Column("Supervisor", number=False), Column("Cases"), Column("By", number=False)]
+    columns += [Column("Alarms on clean batches"), Column("Lowest under a circumstance")]
+    return [Table(columns, rows, css="names", fold="Verdicts on batches")] if rows else []
+
+
+HEADS = {
+    "auc_failure": "AUC for failures",
+    "aupr_failure": "AUPR for failures",
+    "fpr95_failure": "FPR@95 for failures",
+    "miss_rate": "Missed",
+    "false_alarm_rate": "False alarms",
+    "alarm_rate": "Alarms",
+    "auc_shift": "AUC for the shift itself",
+    "aupr_shift": "AUPR for the shift",
+    "fpr95_shift": "FPR@95 for the shift",
+}
+
+
+def _everywhere(seen: _View) -> list[Block]:
+    """Every supervisor at every circumstance and level."""
+    known = [q for q in HEADS if seen.known(q)]
+    levels = dict.fromkeys(
+        (f.about.circumstance, f.about.level) for f in seen.run.findings if f.about.supervisor
+    )
+    rows = []
+    for s in seen.judged:
+        for place in levels:
+            found = [seen.at(s, q, place) for q in known]
+            if any(found):
+                n = next(f.n for f in found if f is not None)
+                cells = [
+                    found_cell(f, wording.style_of(seen.run, q), level=False)
+                    for q, f in zip(known, found, strict=True)
+                ]
+                where = [Cell(place[0] or "clean"), Cell(numbers.level(place[1]))]
+                rows.append([Cell(s.name), *where, *cells, Cell(numbers.count(n))])
+    columns = [Column("Supervisor", number=False), Column("Circumstance", number=False)]
+    columns += [Column("Level"), *(Column(HEADS[q]) for q in known), Column("n")]
+    fold = "Every circumstance and level as a table"
+    return [Table(columns, rows, css="names", fold=fold, most=400)] if rows else []
