@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from roadworthy.analysis.risk.alarmed_cells import alarmed_cells, alarms_of_rows
 from roadworthy.analysis.risk.calibration import Calibration, calibrate
+from roadworthy.analysis.risk.cells import alarmed_cells, alarms_of_rows
 from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import Costs, accuracy_tree, detector_tree
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roadworthy.analysis.risk.alarmed_cells import alarm_rates, alarmed_cells, rows_by_alarm
 from roadworthy.analysis.risk.calibration import Calibration, calibrate
+from roadworthy.analysis.risk.cells import alarm_rates, alarmed_cells, rows_by_alarm
 from roadworthy.analysis.risk.deployed import Deployed
 from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import POLYP_COSTS, TOLERABLE_POLYP, detector_tree

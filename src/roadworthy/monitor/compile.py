@@ -101,7 +101,7 @@ def calibrate(
         )
     deployed = _deployed(table, tree, detector, threshold)
     notes = [*table.notes, *_detector_notes(tree, deployed)]
-    rows = LabelledRows(table.columns, table.kind, table.correct, table.group, table.time)
+    rows = LabelledRows(table.columns, table.kind, table.correct, table.group)
     progress("learning how shift looks")
     calibration = rows.calibrated(deployed=deployed)
     limit = tolerated(calibration, tree, constants) if tolerable is None else tolerable
@@ -287,8 +287,6 @@ class LabelledRows(NamedTuple):
     kind: np.ndarray
     correct: np.ndarray
     groups: np.ndarray | None = None
-    times: np.ndarray | None = None
-    """Seconds; they say how clean varies where there are no groups."""
 
     @property
     def units(self) -> np.ndarray:
@@ -301,8 +299,8 @@ class LabelledRows(NamedTuple):
     def take(self, rows: np.ndarray) -> LabelledRows:
         """Some of them, by mask or index."""
         columns = {name: column[rows] for name, column in self.columns.items()}
-        groups, times = (None if part is None else part[rows] for part in (self.groups, self.times))
-        return LabelledRows(columns, self.kind[rows], self.correct[rows], groups, times)
+        groups = None if self.groups is None else self.groups[rows]
+        return LabelledRows(columns, self.kind[rows], self.correct[rows], groups)
 
     def calibrated(
         self,
@@ -316,13 +314,11 @@ class LabelledRows(NamedTuple):
         from roadworthy.analysis.risk.calibration import calibrate
 
         on = None if counted is None else tuple(counted)
-        times = (self if counted is None else counted).times
         return calibrate(
             self.columns,
             self.kind,
             self.correct,
             groups=self.groups,
-            times=times,
             count_on=on,
             deployed=deployed,
             aside=aside,

@@ -320,7 +320,7 @@ class Prices:
     @classmethod
     def of(cls, bundle: Bundle, rate: float) -> Prices:
         """The tree's, by the calibration's counts."""
-        from roadworthy.analysis.risk.alarmed_cells import alarmed_cells
+        from roadworthy.analysis.risk.cells import alarmed_cells
         from roadworthy.analysis.risk.tolerable import constants_of, cost_at, shares_of_kinds
 
         clean, *shifted = shares_of_kinds(bundle.calibration, added=UNSEEN)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from roadworthy.analysis.risk.scores_of_cells import expected_errors, shift_scores
+from roadworthy.analysis.risk.cells import expected_errors, shift_scores
 from roadworthy.monitor.events import Cells, Floats
 
 if TYPE_CHECKING:

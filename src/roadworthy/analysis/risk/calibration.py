@@ -30,7 +30,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from roadworthy.analysis.risk import combination
-from roadworthy.analysis.risk.between import Leans, with_leans
 from roadworthy.analysis.risk.combination import POWERS, Combination, completed
 from roadworthy.analysis.risk.deployed import Deployed
 from roadworthy.analysis.risk.placement import AT_ONCE, LACKING, NOWHERE, Placement
@@ -193,10 +192,6 @@ class Calibration:
     """Of each supervisor, whether calibration rows lacked its score: counts then say what that means."""
     independent: tuple[float, ...] = ()
     """Of each kind, how many independent rows its rows are worth; without groups, all of them."""
-    between: Leans = ()
-    """How far each group of clean rows, or stretch of time, lies from all of them (`between.leans`); none where none differ."""
-    between_what: str = "groups"
-    """What these are, and how many: 40 groups, 24 hours of the day."""
     deployed: Deployed | None = None
     """Whose alarms call a person; rows with and without one are then counted apart."""
 
@@ -379,14 +374,6 @@ class Calibration:
             "gaps": list(self.gaps),
             "independent": list(self.independent),
             **({} if self.deployed is None else {"deployed": self.deployed.to_dict()}),
-            **(
-                {
-                    "between": [list(lean) for lean in self.between],
-                    "between_what": self.between_what,
-                }
-                if self.between
-                else {}
-            ),
         }
 
     @classmethod
@@ -435,8 +422,6 @@ class Calibration:
             bool(record.get("grouped", False)),
             tuple(map(bool, record.get("gaps", ()))),
             tuple(map(float, record.get("independent", ()))),
-            tuple(tuple(map(float, lean)) for lean in record.get("between", ())),
-            str(record.get("between_what", "groups")),
             deployed,
         )
 
@@ -481,20 +466,19 @@ def calibrate(
     correct: ArrayLike,
     *,
     groups: ArrayLike | None = None,
-    times: ArrayLike | None = None,
     clean: str = CLEAN,
     count_on: tuple[Any, ...] | None = None,
     deployed: Deployed | None = None,
     aside: Sequence[str] = (),
     seed: int = 0,
 ) -> Calibration:
-    """Learn the three combinations from rows of known kind and outcome, and count rows that they have not seen.
+    """Learn the three combinations from rows of known kind and outcome, and count rows.
 
-    `count_on` is a table of its own (columns, kind, correct, and groups where there are any) to count; without it every row is
-    counted by models that were fitted without the row's fold (five folds, whole `groups` together). Rows of one group count
-    for as many as are independent. How far clean rows differ between groups is kept; where there are none, but `times` (seconds, of
-    the rows that are counted), between stretches of time. Whose alarms call a person is `deployed`; nothing is learned from scores
-    that stand `aside`, such as a combination of the others, and only their alarms are counted.
+    `count_on` is a table of its own (columns, kind, correct, and groups if there are any) to count.
+    Without it every row is counted by models fitted without the row's fold (five folds, whole
+    `groups` together). Rows of one group count for as many as are independent. `deployed` is the
+    supervisor whose alarms call a person. Nothing is learned from scores that stand `aside`, such
+    as a combination of the others: only their alarms are counted.
     """
     rows = checked_rows(columns, kind, correct, groups=groups, clean=clean)
     references = [thinned(column[rows.kind == 0]) for column in rows.columns.values()]
@@ -554,14 +538,14 @@ def calibrate(
         )
         notes = tuple(dict.fromkeys((*rows.notes, *counted.notes)))
         made = replace(made, notes=notes, grouped=units is not None)
-        return with_leans(_filled(made, counted, made.place(counted.columns)), counted, times)
+        return _filled(made, counted, made.place(counted.columns))
     if deployed is not None:
         raised = deployed.raised(rows.columns[deployed.name])
         bins[1:] = [
             some + model.bins * raised for some, model in zip(bins[1:], models[1:], strict=True)
         ]
     cells = ((bins[0] * made.shape[1] + bins[1]) * made.shape[2] + bins[2]) * 2
-    return with_leans(_filled(made, rows, cells), rows, times)
+    return _filled(made, rows, cells)
 
 
 def _filled(made: Calibration, rows: Rows, cells: NDArray[Any]) -> Calibration:

@@ -41,8 +41,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from roadworthy.analysis.risk.alarmed_cells import alarmed_cells
 from roadworthy.analysis.risk.calibration import Calibration, of_firm_kinds
+from roadworthy.analysis.risk.cells import alarmed_cells
 from roadworthy.analysis.risk.prototypes import (
     LIVE_PARAMETERS,
     answer_costs,
@@ -583,7 +583,11 @@ class Estimator:
             nothing = np.full(len(read.n), np.nan)
             return nothing, nothing
         mean, deviation = self._spread(read, mix, np.minimum(opinion, 0.0))
-        above = ndtr((mean - self.tolerable) / np.maximum(deviation, TINY))
+        above = (mean > self.tolerable).astype(np.float64)
+        # Where a grid point is next to impossible, a step does instead of the normal.
+        on = np.nonzero(read.wide > NEGLIGIBLE**2 * read.wide.max(axis=1, keepdims=True))
+        gap = mean[on] - self.tolerable
+        above[on] = ndtr(gap / np.maximum(deviation[on], TINY))
         over = np.einsum("wg,wg->w", read.wide, above)
         return over, np.einsum("wg,wg->w", read.wide, 1.0 - above)
 

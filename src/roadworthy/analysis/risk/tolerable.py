@@ -110,7 +110,7 @@ def shares_of_kinds(calibration: Calibration, *, added: float = 0.0) -> Floats:
     So many right and wrong answers are `added` to the independent rows: what was not seen yet is
     not impossible.
     """
-    from .alarmed_cells import rows_by_alarm
+    from .cells import rows_by_alarm
 
     rows = rows_by_alarm(calibration) * calibration.worth[:, None, None]
     whole = np.maximum(rows.sum(axis=(1, 2), keepdims=True), TINY)

@@ -30,7 +30,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from roadworthy.analysis.risk.alarmed_cells import rows_by_alarm
+from roadworthy.analysis.risk.cells import rows_by_alarm
 from roadworthy.analysis.risk.confidence import Cbpe
 from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import live_parameters, refuse_live_constants

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from roadworthy.analysis.risk.alarmed_cells import alarmed_cells
 from roadworthy.analysis.risk.calibration import Calibration, calibrate
+from roadworthy.analysis.risk.cells import alarmed_cells
 from roadworthy.analysis.risk.confidence import Cbpe
 from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.rates.base import MEANING

@@ -21,8 +21,8 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from roadworthy.analysis.observed import Observed
-from roadworthy.analysis.risk.alarmed_cells import TAKEN_TO_BE, alarms_in_words, alarms_of_rows
 from roadworthy.analysis.risk.calibration import CLEAN, FEW, Calibration
+from roadworthy.analysis.risk.cells import TAKEN_TO_BE, alarms_in_words, alarms_of_rows
 from roadworthy.analysis.risk.deployed import Deployed
 from roadworthy.analysis.risk.expected_cost import Rows, assess_risk
 from roadworthy.analysis.risk.prototypes import LIVE_PARAMETERS, accuracy_tree, constants_told

@@ -1,7 +1,7 @@
-"""In which cells an alarm calls a person, and how many calibration rows had one.
+"""What a cell means: whether its events raise an alarm, how shifted they look, errors to expect.
 
-It is the alarm of the deployed supervisor, where a calibration knows one. Else it is that of the shift score, the combination of
-all supervisors, cut where it tells shifted rows from clean ones best: what a fail-safe could be, and not what somebody runs.
+The alarm is that of the deployed supervisor if the calibration knows one; else that of the shift
+score, cut where it separates shifted from clean rows best: what a fail-safe could be.
 
 >>> from roadworthy.analysis.risk.calibration import calibrate
 >>> from roadworthy.analysis.risk.deployed import Deployed
@@ -10,12 +10,15 @@ all supervisors, cut where it tells shifted rows from clean ones best: what a fa
 >>> calibration = calibrate({"knn": scores}, kind, right, deployed=Deployed("knn", 179.0))
 >>> rows_by_alarm(calibration).sum(axis=1).tolist()
 [[180.0, 20.0], [80.0, 120.0]]
+>>> shift, error = shift_scores(calibration).cells, expected_errors(calibration)
+>>> bool(shift[0] < 0 < shift[-1]), shift.shape == error.shape == (calibration.cells,)
+(True, True)
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +28,9 @@ from roadworthy.analysis.risk.refusal import separation
 if TYPE_CHECKING:
     from roadworthy.analysis.risk.calibration import Calibration
     from roadworthy.analysis.risk.deployed import Deployed
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 TAKEN_TO_BE = "alarms are taken to be those of the supervisors' scores combined, cut where these tell shift from clean best"
 """What is to be known of costs where a tree asks for alarms, and those at work are not known."""
@@ -69,3 +75,49 @@ def alarm_rates(calibration: Calibration) -> tuple[float, float]:
     rows = rows_by_alarm(calibration).sum(axis=1)
     shares = rows / np.maximum(rows.sum(axis=1, keepdims=True), 1.0)
     return float(shares[1:, 1].mean()), float(shares[0, 0])
+
+
+_PRIOR = 0.5
+
+
+class ShiftScores(NamedTuple):
+    """The log likelihood ratio of shifted (kinds even) against clean rows by bin of the shift score."""
+
+    cells: Floats
+    bins: Ints
+    """The bin of each cell."""
+    ratio: Floats
+    """By bin."""
+    clean: Floats
+    """The share of clean rows in each bin."""
+
+
+def shift_scores(calibration: Calibration) -> ShiftScores:
+    """From the counts of a calibration."""
+    bins = calibration.shift_bin(np.arange(calibration.cells))
+    table = calibration.table.astype(np.float64)
+    by_bin = np.stack(
+        [np.bincount(bins, row, minlength=calibration.shift.bins) for row in table.sum(axis=1)]
+    )
+    shares = (by_bin + _PRIOR) / (by_bin + _PRIOR).sum(axis=1, keepdims=True)
+    ratio = (
+        np.log(shares[1:].mean(axis=0) / shares[0])
+        if len(shares) > 1
+        else np.zeros(shares.shape[1])
+    )
+    return ShiftScores(ratio[bins], bins, ratio, shares[0])
+
+
+def expected_errors(calibration: Calibration) -> Floats:
+    """Wrong answers by the bins of being right: of the clean model among clean rows, of the other among shifted ones."""
+    folded = calibration.folded(calibration.table).astype(np.float64)
+    clean = _wrong(folded[0].sum(axis=(1, 3, 4)))[None, :, None, None]
+    shifted = _wrong(folded[1:].sum(axis=(0, 2, 3, 5)))[None, None, :, None]
+    return np.broadcast_to(0.9 * clean + 0.1 * shifted, calibration.shape).ravel().copy()
+
+
+def _wrong(rows: Floats) -> Floats:
+    """The share of wrong answers bin by bin, each bin with a few rows of the mean."""
+    mean = (rows[1].sum() + _PRIOR) / (rows.sum() + 2 * _PRIOR)
+    result: Floats = (rows[1] + 4.0 * mean) / (rows.sum(axis=0) + 4.0)
+    return result
