@@ -330,7 +330,8 @@ class Estimator:
         self._rate_of = np.repeat(self.rates, per_rate)
         # Before any event the prior is all there is: the Beta of the pseudo-events.
         a, b = self._prior
-        beta = self.rates ** (a - 0.5) * (1.0 - self.rates) ** (b - 0.5)
+        inside = np.clip(self.rates, 1e-6, 1.0 - 1e-6)
+        beta = inside ** (a - 0.5) * (1.0 - inside) ** (b - 0.5)
         beta[[0, -1]] /= 2.0
         self._filling = np.repeat(np.log(beta / beta.sum() + TINY) - np.log(even), per_rate)
         priors = []
