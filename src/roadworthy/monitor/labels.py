@@ -631,9 +631,8 @@ class LabelAlarm:
             reached = walked.evidence >= (CLEARED if self.on else proven)
             last = first + (int(reached.argmax()) if reached.any() else len(outcomes) - first - 1)
             start = int(walked.starts[last - first])
-            self.run = [*(self.run if not start else []), *outcomes[first + start : last + 1]][
-                -KEPT:
-            ]
+            before = [] if start else self.run
+            self.run = [*before, *outcomes[first + start : last + 1]][-LAST:]
             self.evidence = np.maximum(walked.gathered[:, last - first], 0.0)
             first = last + 1
             if reached.any():
