@@ -161,7 +161,8 @@ def test_one_reading_is_a_point_in_minutes_of_its_own_with_the_thresholds(
             for colour in colours:
                 await_ink(page, f"#figure-{figure}", colour)
         assert len(service.get("/v1/history")["readings"]) == 1
-        assert page.locator("#exceedance").inner_text() == "<0.1%"
+        odds = service.get("/v1/risk")["windows"][0]["log_odds"]
+        assert page.locator("#exceedance").inner_text() == page.evaluate("numbers.chance", odds)
         assert page.locator("#exceedance-rule").inner_text() == service.get("/v1/live")["rings"]
         assert troubles == []
         page.context.close()
