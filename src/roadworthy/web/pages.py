@@ -12,7 +12,7 @@ from importlib import resources
 from typing import NamedTuple
 
 from roadworthy.monitor import Bundle, Monitor, RiskState
-from roadworthy.monitor.estimate import tree_parameters
+from roadworthy.monitor.tree_parameters import tree_parameters
 from roadworthy.report.charts import event_tree
 from roadworthy.report.charts.palette import css
 from roadworthy.statistics.interval import Interval
