@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from test_init import forms, picture
 
-from roadworthy.assessment.section import planned as plan_of
+from roadworthy.assessment.section import plan_assessment as plan_of
 from roadworthy.execution.plan import Plan
 from roadworthy.spec import Assessment
 
