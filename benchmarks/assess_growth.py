@@ -52,13 +52,13 @@ def measure(side: str, samples: int) -> dict[str, float]:
 
 def bare(path: Path) -> dict[str, float]:
     """Corrupt and pass forward, nothing else; what is loaded first is not counted."""
+    from roadworthy.assessment.section import plan_assessment
     from roadworthy.execution.memory import keep_freed_memory
-    from roadworthy.assessment.section import planned
     from roadworthy.spec import Assessment
 
     # The command line keeps freed memory between batches; without it here too, the ratio would flatter us.
     keep_freed_memory()
-    plan = planned(Assessment.read(path))
+    plan = plan_assessment(Assessment.read(path))
     (model,) = plan.subject.modules.values()
     port = model.inputs[0]
     data = plan.data["test"]

@@ -29,7 +29,11 @@ class Frame:
     def line(self) -> str:
         """The same in words, for a log."""
         ours = f"roadworthy {self.accuracy:.0%} [{self.low:.0%}, {self.high:.0%}], {self.risk:.2f} expected"
-        said = ours if self.cannot_tell is None else f"roadworthy gives no estimate: {self.cannot_tell}"
+        said = (
+            ours
+            if self.cannot_tell is None
+            else f"roadworthy gives no estimate: {self.cannot_tell}"
+        )
         return f"  {self.event:>6,} events   confidence {self.confidence:.0%}   {said}{'   ALARM' if self.alarm else ''}"
 
 

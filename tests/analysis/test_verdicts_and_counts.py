@@ -9,7 +9,7 @@ from scipy.stats import binom
 from roadworthy.analysis import verdicts
 from roadworthy.analysis.calibration import BATCH_SIZES, Threshold
 from roadworthy.analysis.observed import Observed
-from roadworthy.analysis.tallies import batch_verdicts, counted
+from roadworthy.analysis.tallies import verdict_counts, verdicts_on_batches
 from roadworthy.analysis.verdicts import VerdictRule
 from roadworthy.measures.scored import Scored
 from roadworthy.statistics import clopper_pearson, clustered_proportion, wilson
@@ -218,11 +218,11 @@ def test_counts_add_up_to_the_cases_and_to_the_rates():
     reference = rng.normal(size=600)
     limit = Threshold(1.5, "r", 600, 0.05)
     alarms = {o.name: (~o.failure, verdicts.alarms(limit, o, "s")) for o in (clean, fog)}
-    table = counted(alarms, None)
+    table = verdict_counts(alarms, None)
     assert table.n("clean") == table.n("fog@2") == 1000
     miss = verdicts.rate("miss_rate", fog, alarms["fog@2"][1]).value
     assert 1 - table.risky_rate("fog@2", correct=False).value == pytest.approx(miss)
-    found = batch_verdicts(reference, [clean, fog], "s", rate=0.05, seed=0)
+    found = verdicts_on_batches(reference, [clean, fog], "s", rate=0.05, seed=0)
     sizes = {(b.how, b.size): b for b in found}
     assert set(sizes) == {(how, size) for how in ("mean", "ks") for size in BATCH_SIZES}
     for (_, size), entry in sizes.items():
@@ -230,11 +230,11 @@ def test_counts_add_up_to_the_cases_and_to_the_rates():
     # one standard deviation of shift: found by nearly every batch of 16, and seldom where there is none
     mean = sizes["mean", 16].batches
     assert mean["fog@2"][1] >= 55 and mean["clean"][1] <= 10
-    assert batch_verdicts(reference, [clean, fog], "s", rate=0.05, seed=0) == found
+    assert verdicts_on_batches(reference, [clean, fog], "s", rate=0.05, seed=0) == found
 
 
 def test_batches_that_cannot_be_calibrated_say_why():
     few = observed(np.arange(30.0), np.zeros(30))
-    found = batch_verdicts(np.arange(30.0), [few], "s", rate=0.05, seed=0)
+    found = verdicts_on_batches(np.arange(30.0), [few], "s", rate=0.05, seed=0)
     entry = next(b for b in found if b.how == "ks" and b.size == 64)
     assert entry.threshold is None and "need 64 rows to draw from, found 15" in entry.reason

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from roadworthy.assessment.assess import assess
-from roadworthy.assessment.section import planned
+from roadworthy.assessment.section import plan_assessment
 from roadworthy.execution.plan import Plan
 from roadworthy.spec import NEVER_WRONG, Assessment, SpecError
 
@@ -55,7 +55,7 @@ def classified(user: Path, supervisors: str) -> Plan:
         "test.npz": "classes.npz",
         "rmse": "error_rate",
     }
-    return planned(spec_of(user, supervisors, more="measure: error_rate\n", **changes))
+    return plan_assessment(spec_of(user, supervisors, more="measure: error_rate\n", **changes))
 
 
 def test_a_run_in_which_nothing_can_fail_says_so_first(user):
@@ -75,7 +75,7 @@ def test_where_the_file_says_what_is_wrong_there_is_no_such_note(user, more):
 def test_failures_that_cannot_be_are_not_claimed_to_be_found(user):
     claim = "  - {id: B, auc_failure: {min: 0.8}, supervisor: max_softmax}\n"
     with pytest.raises(SpecError, match="auc_failure is about failures"):
-        planned(spec_of(user, more=claim))
+        plan_assessment(spec_of(user, more=claim))
 
 
 def test_a_claim_over_levels_says_so_and_where_it_is_worst(user):
@@ -99,12 +99,12 @@ def test_a_claim_on_one_that_all_left_out_says_why(user):
     with pytest.raises(
         SpecError, match="max_softmax is not applicable, because it reads class scores"
     ):
-        planned(spec_of(user, "all", more=claim))
+        plan_assessment(spec_of(user, "all", more=claim))
 
 
 def test_a_kind_of_value_is_named_in_words(user):
     assert (
-        planned(spec_of(user))
+        plan_assessment(spec_of(user))
         .supervisions[0]
         .because.endswith("the module gives a vector of numbers")
     )
@@ -136,7 +136,7 @@ def test_a_classifier_declared_as_a_regression_is_told_its_task(user):
     with pytest.raises(
         SpecError, match="measures that fit: none; the data goes with task: classification"
     ):
-        planned(spec_of(user, **{"test.npz": "classes.npz"}))
+        plan_assessment(spec_of(user, **{"test.npz": "classes.npz"}))
 
 
 def test_a_layer_is_not_applicable_where_none_can_be_seen(user):

@@ -16,8 +16,8 @@ from roadworthy.analysis.recommendation import Alarms, by_ranking, informedness
 from roadworthy.analysis.verdicts import VerdictRule
 from roadworthy.assessment.assess import assess
 from roadworthy.assessment.recommending import (
-    Rate,
     Recommendation,
+    SetRate,
     _exceeded,
 )
 from roadworthy.data.values import CLASS_SCORES, Kind
@@ -378,7 +378,7 @@ def test_who_raises_an_alarm_on_everything_under_a_shift_is_not_recommended_for_
 
 
 def test_a_set_whose_false_alarms_exceed_what_was_asked_for_each_says_so():
-    rates = {"clean": Rate(value=0.12, interval=Interval(0.1, 0.14, 0.95, "wilson"))}
+    rates = {"clean": SetRate(value=0.12, interval=Interval(0.1, 0.14, 0.95, "wilson"))}
     found = Recommendation(supervisors=["a", "b"], false_alarms=rates)
     (said,) = _exceeded(found, VerdictRule())
     assert "12%" in said and "5%" in said
@@ -409,11 +409,11 @@ def test_fusing_all_is_as_large_as_all_of_them(user):
 
 def test_the_cost_class_follows_from_what_is_read(user):
     from roadworthy.assessment.recommending import _costs
-    from roadworthy.assessment.section import planned
+    from roadworthy.assessment.section import plan_assessment
     from roadworthy.spec import Assessment
 
     more = "  - fused\n  - typicality\n  - {mc_dropout_vr: {rate: 0.1}}\n  - dlpra_grad_norm\n"
-    costs = _costs(planned(Assessment.read(edited(user, ("  - fused\n", more)))))
+    costs = _costs(plan_assessment(Assessment.read(edited(user, ("  - fused\n", more)))))
     assert (
         costs["max_softmax"]
         < costs["knn"]

@@ -11,7 +11,7 @@ from roadworthy.assessment.assess import assess
 from roadworthy.data.values import Kind
 from roadworthy.registry import register, remove
 from roadworthy.store import ChunkCache
-from roadworthy.store.cache import KeptScores, read_scores, write_scores
+from roadworthy.store.cache import KeptScores, read_kept_scores, write_kept_scores
 from roadworthy.subject.needs import Input, Output
 from roadworthy.subject.trace import ModuleTrace
 from roadworthy.supervisors.keeping import LearnedSupervisor
@@ -232,10 +232,12 @@ def test_a_chunk_that_is_computed_again_is_scored_again(file):
 
 def test_scores_of_another_number_of_cases_are_not_these(tmp_path):
     path = tmp_path / "a" / "b.npy"
-    assert read_scores(path, 3) is None
-    write_scores(path, KeptScores(np.array([1.0, np.nan, np.inf]), 2.0))
-    kept = read_scores(path, 3)
+    assert read_kept_scores(path, 3) is None
+    write_kept_scores(path, KeptScores(np.array([1.0, np.nan, np.inf]), 2.0))
+    kept = read_kept_scores(path, 3)
     assert (
         kept.seconds == 2.0 and kept.scores.tobytes() == np.array([1.0, np.nan, np.inf]).tobytes()
     )
-    assert read_scores(path, 2) is None and [p.name for p in path.parent.iterdir()] == ["b.npy"]
+    assert read_kept_scores(path, 2) is None and [p.name for p in path.parent.iterdir()] == [
+        "b.npy"
+    ]

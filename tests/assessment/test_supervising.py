@@ -10,7 +10,7 @@ import pytest
 
 from roadworthy.analysis.calibration import Counts, Threshold
 from roadworthy.assessment.assess import assess
-from roadworthy.assessment.section import planned
+from roadworthy.assessment.section import plan_assessment
 from roadworthy.assessment.supervising import stacked
 from roadworthy.data.values import CLASS_SCORES, Kind
 from roadworthy.registry import register, remove
@@ -226,7 +226,7 @@ def test_a_saved_supervisor_serves_its_own_subject_alone(user):
     print_of = run.record.subject.modules[0].fingerprint
     kept = run.folder / "supervisors" / "knn"
     again = load_supervisor(kept, print_of)
-    plan = planned(Assessment.read(user / "assessment.yaml"))
+    plan = plan_assessment(Assessment.read(user / "assessment.yaml"))
     from roadworthy.store import ChunkCache
 
     trace = ChunkCache(user / "runs" / ".cache").read(plan.chunks[0].key)
@@ -297,7 +297,9 @@ def test_a_class_never_predicted_in_the_reference_rows_is_scored_or_says_so(user
 
 def test_a_layer_that_does_not_exist_is_answered_with_those_that_do(user):
     with pytest.raises(SpecError) as caught:
-        planned(Assessment.read(edited(user, ("- {knn: {k: 3}}", "- {knn: {layer: erly}}"))))
+        plan_assessment(
+            Assessment.read(edited(user, ("- {knn: {k: 3}}", "- {knn: {layer: erly}}")))
+        )
     assert ":13: supervisors[1]: knn: the model has no layer 'erly' (did you mean 'early'?)" in str(
         caught.value
     )
@@ -464,7 +466,7 @@ def test_inputs_of_an_inner_module_are_not_kept_and_the_reason_says_so(tmp_path,
         "subject: {task: classification, system: parts.py:build}\n"
         "data: {test: {npz: test.npz}, reference: {npz: reference.npz}}\nsupervisors: [seen_input]\n"
     )
-    plan = planned(Assessment.read(tmp_path / "a.yaml"))
+    plan = plan_assessment(Assessment.read(tmp_path / "a.yaml"))
     assert (
         plan.supervisions[0].because
         == "it reads the module's input, and what say gets from see.means is not kept"

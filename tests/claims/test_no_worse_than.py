@@ -11,7 +11,7 @@ from roadworthy.analysis.comparison import change
 from roadworthy.assessment.assess import Run, assess
 from roadworthy.assessment.judging import recorded
 from roadworthy.assessment.observing import observe
-from roadworthy.assessment.section import planned
+from roadworthy.assessment.section import plan_assessment
 from roadworthy.spec import Assessment, SpecError
 from roadworthy.store import ChunkCache, RunFolder
 
@@ -70,7 +70,7 @@ def test_a_release_that_is_much_worse_is_breached(tmp_path):
 def test_the_paired_change_agrees_with_a_brute_force_bootstrap(tmp_path):
     before = assessed(tmp_path, "first", list(range(20)))
     after = assessed(tmp_path, "second", list(range(10, 45)))
-    plan = planned(Assessment.read(tmp_path / "second.yaml"))
+    plan = plan_assessment(Assessment.read(tmp_path / "second.yaml"))
     seen = observe(plan, ChunkCache(tmp_path / "runs" / ".cache"), plan.conditions[0])
     evidence = change(seen.observed, recorded(RunFolder.open(before.folder)))
     first = ~np.isin(np.arange(N), np.arange(20))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import roadworthy
 from roadworthy.assessment.assess import assess
-from roadworthy.assessment.section import planned
+from roadworthy.assessment.section import plan_assessment
 from roadworthy.data.samples import Dataset
 from roadworthy.data.values import CLASS_SCORES, GOAL, IMAGE, LABEL
 from roadworthy.execution import plan as planning
@@ -64,7 +64,7 @@ def cases(user: Path, **more) -> tuple[int, int, int]:
 
 
 def keys(user: Path, text: str = FILE) -> tuple[str, set[str]]:
-    plan = planned(Assessment.parse(text, user / "assessment.yaml"))
+    plan = plan_assessment(Assessment.parse(text, user / "assessment.yaml"))
     return plan.key, {c.key for c in plan.chunks}
 
 
@@ -150,7 +150,7 @@ def test_a_handed_in_subject_is_told_apart_by_the_version_in_the_file(user):
     chunks = [
         {
             c.key
-            for c in planned(
+            for c in plan_assessment(
                 Assessment.parse(text, user / "assessment.yaml"), subject=system
             ).chunks
         }

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from roadworthy.assessment.assess import assess
-from roadworthy.assessment.section import planned
+from roadworthy.assessment.section import plan_assessment
 from roadworthy.data.samples import Dataset
 from roadworthy.data.values import IMAGE, LABEL, TEXT, VECTOR
 from roadworthy.execution.plan import Plan
@@ -61,7 +61,7 @@ def user(tmp_path: Path) -> Path:
 
 
 def plan_of(user: Path, text: str = FILE) -> Plan:
-    return planned(Assessment.parse(text, user / "assessment.yaml"))
+    return plan_assessment(Assessment.parse(text, user / "assessment.yaml"))
 
 
 # Each: what is replaced, by what, the line and field of the error, and what it must say.
@@ -253,14 +253,14 @@ def test_a_subject_and_data_can_be_handed_in(user):
     with pytest.raises(
         SpecError, match="accuracy compares class_scores with label, but the subject gives vector"
     ):
-        planned(
+        plan_assessment(
             Assessment.parse(text, user / "a.yaml"),
             subject=single(module, IMAGE),
             data={"test": data},
         )
     words = function_module(lambda text: text, outputs={"t": TEXT})
     with pytest.raises(SpecError):
-        planned(
+        plan_assessment(
             Assessment.parse(text, user / "a.yaml"),
             subject=single(words, TEXT),
             data={"test": data},

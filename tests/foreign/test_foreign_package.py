@@ -160,7 +160,7 @@ import json, sys
 import roadworthy
 from roadworthy.report.html import html
 from roadworthy.report.json_report import schema as of_report
-from roadworthy.report.terminal import rendered, sections
+from roadworthy.report.terminal import rendered, section_blocks
 from roadworthy.spec import schema
 from roadworthy.store.record import Record
 run = roadworthy.assess(sys.argv[1], workers=2)
@@ -175,7 +175,7 @@ print(json.dumps({
     "findings": [f.id for f in read.findings if f.quantity == "sure_failure_rate"],
     "notes": read.notes,
     "page": '<section id="darkness">' in html(read) and "sure failure rate: the share" in html(read),
-    "terminal": [t.title for t in rendered(sections(read), 100) if getattr(t, "title", "")],
+    "terminal": [t.title for t in rendered(section_blocks(read), 100) if getattr(t, "title", "")],
 }))
 """
     file = write_sorter(tmp_path, WITH_SECTION)

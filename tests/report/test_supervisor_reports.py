@@ -27,7 +27,7 @@ from test_reports import changed, printed
 from roadworthy.finding import Finding
 from roadworthy.report.blocks import Chart
 from roadworthy.report.html import html
-from roadworthy.report.page import sections
+from roadworthy.report.page import section_blocks
 from roadworthy.statistics import wilson
 from roadworthy.store.record import Record
 
@@ -51,7 +51,7 @@ def with_findings(run: Record, change: Callable[[Finding], Finding]) -> Record:
 
 
 def chart(run: Record, id: str) -> Chart | None:
-    return next((b for b in sections(run) if isinstance(b, Chart) and b.id == id), None)
+    return next((b for b in section_blocks(run) if isinstance(b, Chart) and b.id == id), None)
 
 
 def rows_of(table: str) -> list[list[str]]:

@@ -13,7 +13,7 @@ import pytest
 
 from roadworthy.data.values import CLASS_SCORES
 from roadworthy.store import ChunkCache, RunFolder
-from roadworthy.store.cache import KeptScores, read_scores, write_scores
+from roadworthy.store.cache import KeptScores, read_kept_scores, write_kept_scores
 from roadworthy.subject.trace import SYSTEM, ModuleTrace, Trace, link_chunk
 
 KEY = "ab" * 16
@@ -140,9 +140,9 @@ def test_scores_go_with_their_chunk_and_what_was_half_written_of_them_is_swept(t
     cache = ChunkCache(tmp_path)
     cache.write(KEY, trace())
     kept = cache.scores_of(KEY) / "a.npy"
-    write_scores(kept, KeptScores(np.zeros(4), 0.1))
+    write_kept_scores(kept, KeptScores(np.zeros(4), 0.1))
     half = kept.with_name("a.npy.999999999-abcdef12.partial")
     half.write_bytes(b"half")
-    assert cache.sweep() == 1 and not half.exists() and read_scores(kept, 4) is not None
+    assert cache.sweep() == 1 and not half.exists() and read_kept_scores(kept, 4) is not None
     cache.drop(KEY)
     assert not kept.exists() and not cache.has(KEY)

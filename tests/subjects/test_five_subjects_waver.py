@@ -16,7 +16,7 @@ import subject_data
 import tone_words
 
 from roadworthy.assessment.assess import Run, assess
-from roadworthy.assessment.section import planned
+from roadworthy.assessment.section import plan_assessment
 from roadworthy.data.seeds import generator
 from roadworthy.data.values import EPISODE, TRACKS
 from roadworthy.distances.bleu import bleu
@@ -130,7 +130,7 @@ def test_no_ratio_knows_that_nothing_was_found_every_time(assessed):
 
 
 def test_a_module_that_draws_nothing_says_what_to_do(tmp_path):
-    plan = planned(
+    plan = plan_assessment(
         Assessment.read(
             subject_data.place("box_tracker", tmp_path, assessment="box_tracker_passes")
         )
@@ -157,7 +157,7 @@ def by_hand(
     name: str, file: Path, n: int
 ) -> Iterator[tuple[str, int, dict[str, tuple[float, float]]]]:
     """Condition, row and ratios of some cases of every condition, by asking the functions again and again."""
-    plan = planned(Assessment.read(file))
+    plan = plan_assessment(Assessment.read(file))
     draws = [(), *(("pass", k) for k in range(n))]
     for condition in plan.conditions:
         data, at = plan.data[condition.role], plan.at(condition)

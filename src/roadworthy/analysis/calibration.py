@@ -29,8 +29,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from roadworthy.analysis.counts import CountedRate as CountedRate
 from roadworthy.analysis.counts import Counts as Counts
-from roadworthy.analysis.counts import Rate as Rate
 from roadworthy.analysis.counts import counts as counts
 from roadworthy.analysis.counts import separate as separate
 from roadworthy.statistics.fusion import plain_number, thinned

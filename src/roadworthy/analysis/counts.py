@@ -22,7 +22,7 @@ from roadworthy.statistics import Interval, clopper_pearson
 from roadworthy.statistics.fusion import plain_number
 
 
-class Rate(NamedTuple):
+class CountedRate(NamedTuple):
     """A share, its exact interval for independent rows, and the rows under it."""
 
     value: float
@@ -70,12 +70,14 @@ class Counts:
 
     def risky_rate(
         self, kind: str, *, correct: bool | None = None, column: int = 1, confidence: float = 0.95
-    ) -> Rate:
+    ) -> CountedRate:
         """Share of a kind's rows (only the right ones, the wrong ones) with this verdict or score bin, or a riskier one."""
         cells = self._of(kind)[[0, 1] if correct is None else [0 if correct else 1]]
         return _rate(int(cells[:, column:].sum()), int(cells.sum()), confidence)
 
-    def accuracy(self, kind: str, *, column: int | None = None, confidence: float = 0.95) -> Rate:
+    def accuracy(
+        self, kind: str, *, column: int | None = None, confidence: float = 0.95
+    ) -> CountedRate:
         """Share of right answers among a kind's rows (with this verdict or score bin)."""
         cells = self._of(kind)[:, slice(None) if column is None else [column]]
         return _rate(int(cells[0].sum()), int(cells.sum()), confidence)
@@ -146,7 +148,7 @@ def _width(edges: tuple[float, ...] | None) -> int:
     return 2 if edges is None else len(edges) + 1
 
 
-def _rate(successes: int, n: int, confidence: float) -> Rate:
-    return Rate(
+def _rate(successes: int, n: int, confidence: float) -> CountedRate:
+    return CountedRate(
         successes / n if n else math.nan, clopper_pearson(successes, n, confidence=confidence), n
     )

@@ -108,7 +108,7 @@ def informedness(levels: Sequence[Alarms], *, confidence: float) -> Informedness
     )
 
 
-class Compared(NamedTuple):
+class ComparedSupervisors(NamedTuple):
     """What supervisors are worth at the places, and why nothing can be said of others."""
 
     rates: Rates
@@ -131,7 +131,7 @@ def by_informedness(
     *,
     left: Mapping[str, np.ndarray],
     confidence: float,
-) -> Compared:
+) -> ComparedSupervisors:
     """Supervisors compared on calibration cases (clean first), at a common rate of false alarms.
 
     `left` are, for supervisors that some samples fitted, the samples that did not.
@@ -170,7 +170,7 @@ def by_informedness(
         for place, here in places.items()
         if math.isnan(best_of(rates, place))
     }
-    return Compared(rates, slack, silent, told)
+    return ComparedSupervisors(rates, slack, silent, told)
 
 
 def _limits(
@@ -204,7 +204,7 @@ def _alarms(
 
 def by_ranking(
     labels: Sequence[str], clean: Observed, others: Sequence[Observed], confidence: float
-) -> Compared:
+) -> ComparedSupervisors:
     """Without verdicts: by the area for failures on the test cases themselves, the mean over the levels that have one."""
     places = _by_place([clean, *others])
     rates: Rates = {label: {} for label in labels}
@@ -223,7 +223,7 @@ def by_ranking(
         for place, conditions in places.items()
         if math.isnan(best_of(rates, place))
     }
-    return Compared(rates, dict.fromkeys(places, TOLERANCE), silent)
+    return ComparedSupervisors(rates, dict.fromkeys(places, TOLERANCE), silent)
 
 
 def _unheard(conditions: Sequence[Observed], role: str) -> str:

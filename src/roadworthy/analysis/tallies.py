@@ -3,7 +3,7 @@
 Batch thresholds come from the clean calibration rows, all of them: a stream without shift has wrong answers too. Batches are drawn
 at random from a condition's cases, each case in one batch, and what is left over at the end is in none.
 
->>> counted({"clean": (np.array([True, True, False]), np.array([0, 1, 1]))}, None).table.tolist()
+>>> verdict_counts({"clean": (np.array([True, True, False]), np.array([0, 1, 1]))}, None).table.tolist()
 [[[1, 1], [0, 1]]]
 """
 
@@ -35,7 +35,7 @@ class BatchVerdicts(BaseModel):
     reason: str = Field(default="", description="Why there are none")
 
 
-def counted(columns: Columns, edges: tuple[float, ...] | None) -> Counts:
+def verdict_counts(columns: Columns, edges: tuple[float, ...] | None) -> Counts:
     """Rows by condition, right or wrong, and column."""
     width = 2 if edges is None else len(edges) + 1
     kinds = sorted(columns)
@@ -47,7 +47,7 @@ def counted(columns: Columns, edges: tuple[float, ...] | None) -> Counts:
     return Counts(tuple(kinds), table, edges)
 
 
-def batch_verdicts(
+def verdicts_on_batches(
     reference: np.ndarray,
     conditions: Sequence[Observed],
     supervisor: str,

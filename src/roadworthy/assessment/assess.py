@@ -17,7 +17,7 @@ from roadworthy.assessment.gallery import make_gallery
 from roadworthy.assessment.judging import judge_claims
 from roadworthy.assessment.observing import Observations, case_table, observe_all
 from roadworthy.assessment.recording import record_of
-from roadworthy.assessment.section import Result, planned, sections_of
+from roadworthy.assessment.section import Result, plan_assessment, sections_of
 from roadworthy.cases.circumstance import Condition
 from roadworthy.claims import Judgement
 from roadworthy.data.samples import Dataset
@@ -116,7 +116,7 @@ def assess(
         spec = (
             assessment if isinstance(assessment, Assessment) else Assessment.read(Path(assessment))
         )
-        plan = planned(spec, subject=subject, data=data)
+        plan = plan_assessment(spec, subject=subject, data=data)
         root = Path(runs) if runs is not None else spec.base / "runs"
         cache = ChunkCache(root / ".cache")
         folder = RunFolder(root / f"{_slug(spec.title)}-{plan.key[:8]}")

@@ -305,7 +305,7 @@ class Recordings(Store):
         return name
 
 
-class Lines(Store):
+class JsonLines(Store):
     """All cases in one file of JSON lines."""
 
     name = "inputs.jsonl"
@@ -392,7 +392,7 @@ def writer_of(kind: Kind, folder: Path) -> Store:
     if kind is AUDIO:
         return Recordings(folder)
     if kind in (TEXT, GOAL, VECTOR):
-        return Lines(folder, kind.name)
+        return JsonLines(folder, kind.name)
     raise DataError(f"inputs of kind {kind.name} cannot be exported")
 
 

@@ -16,7 +16,7 @@ from roadworthy.analysis import verdicts
 from roadworthy.analysis.calibration import Threshold
 from roadworthy.analysis.recommendation import (
     TOLERANCE,
-    Compared,
+    ComparedSupervisors,
     Covering,
     best_of,
     by_informedness,
@@ -29,8 +29,8 @@ from roadworthy.analysis.verdicts import VerdictRule
 from roadworthy.assessment.observing import Observations, filtered
 from roadworthy.execution.plan import Plan
 from roadworthy.finding import Finding
-from roadworthy.report.wording import joined
-from roadworthy.store.record import Number, Part, StoredInterval
+from roadworthy.report.wording import listed
+from roadworthy.store.record import Number, RecordPart, StoredInterval
 from roadworthy.subject.needs import Gradient, Input, Layer, Passes, Request
 
 OPTIMISTIC = "test (optimistic)"
@@ -45,7 +45,7 @@ runs beside the subject, passes and gradients run the subject again. Declared an
 the same set."""
 
 
-class Rate(Part):
+class SetRate(RecordPart):
     """A share of cases."""
 
     value: Number = None
@@ -54,14 +54,14 @@ class Rate(Part):
     reason: str = ""
 
 
-class WorstRate(Rate):
+class WorstRate(SetRate):
     """The highest of several shares, with an interval corrected for the number of places."""
 
     place: str
     places: int
 
 
-class Cover(Part):
+class Cover(RecordPart):
     """The best member of the set at a place, on the data that chose it."""
 
     by: str
@@ -73,7 +73,7 @@ class Cover(Part):
     false_alarm_rate: Number = None
 
 
-class Recommendation(Part):
+class Recommendation(RecordPart):
     """A small set of supervisors; empty, with the reason, if none can be recommended."""
 
     supervisors: list[str] = Field(default_factory=list)
@@ -84,8 +84,10 @@ class Recommendation(Part):
     not_covered: dict[str, str] = Field(
         default_factory=dict, description="By circumstance: why not"
     )
-    miss_rate: dict[str, Rate] = Field(default_factory=dict, description="Of the set, by place")
-    false_alarms: dict[str, Rate] = Field(default_factory=dict, description="Of the set, by place")
+    miss_rate: dict[str, SetRate] = Field(default_factory=dict, description="Of the set, by place")
+    false_alarms: dict[str, SetRate] = Field(
+        default_factory=dict, description="Of the set, by place"
+    )
     worst: WorstRate | None = Field(default=None, description="Where the set misses most")
     notes: list[str] = Field(default_factory=list)
 
@@ -142,7 +144,10 @@ def _never_tried(plan: Plan, tried: set[str]) -> dict[str, str]:
 
 
 def _why(
-    compared: Compared, found: Covering, rule: VerdictRule, not_covered: Mapping[str, str]
+    compared: ComparedSupervisors,
+    found: Covering,
+    rule: VerdictRule,
+    not_covered: Mapping[str, str],
 ) -> str:
     """What the set is, by what it was compared, and where nothing is known."""
     who = "it" if len(found.supervisors) == 1 else "one of them"
@@ -159,7 +164,7 @@ def _why(
     )
 
 
-def _cover(compared: Compared, found: Covering, place: str) -> Cover:
+def _cover(compared: ComparedSupervisors, found: Covering, place: str) -> Cover:
     by = found.by[place]
     told = compared.told.get((by, place))
     return Cover(
@@ -214,7 +219,7 @@ def _places(named_places: Sequence[str], silent: Mapping[str, str]) -> str:
     named = [p for p in named_places if p != "clean"]
     on = ["on the clean data"] if "clean" in named_places else []
     if named:
-        on.append("under " + ("every circumstance" if not silent else joined(named)))
+        on.append("under " + ("every circumstance" if not silent else listed(named)))
     return " and ".join(on)
 
 
@@ -243,5 +248,5 @@ def _costs(plan: Plan) -> dict[str, float]:
     }
 
 
-def _rate(found: Finding) -> Rate:
-    return Rate(value=found.value, interval=found.interval, n=found.n, reason=found.reason)
+def _rate(found: Finding) -> SetRate:
+    return SetRate(value=found.value, interval=found.interval, n=found.n, reason=found.reason)

@@ -34,7 +34,7 @@ from roadworthy.finding import Evidence, Finding
 from roadworthy.registry import RegistryError
 from roadworthy.report.blocks import Block
 from roadworthy.spec import Assessment, ClaimSpec
-from roadworthy.spec.limits import sections
+from roadworthy.spec.limits import installed_sections
 from roadworthy.statistics import Interval
 from roadworthy.store.record import Record as RunRecord
 from roadworthy.subject.system import System
@@ -109,7 +109,7 @@ class Section:
 
 def sections_of(spec: Assessment) -> dict[str, Section]:
     """The sections that run in an assessment, each after those whose results it reads; ours before those of other packages."""
-    known = sections()
+    known = installed_sections()
     given = spec.model_fields_set
     chosen = [name for name, s in known.items() if s.always or given & set(s.keys)]
     chosen.sort(key=lambda name: not known[name].__module__.startswith("roadworthy."))
@@ -125,7 +125,7 @@ def sections_of(spec: Assessment) -> dict[str, Section]:
 
 def _awaited(name: str, waiting: Sequence[str]) -> list[str]:
     """Which of those that have not run yet a section comes after."""
-    known = sections()
+    known = installed_sections()
     if EVERY in known[name].after:
         return [w for w in waiting if EVERY not in known[w].after]
     return [w for w in waiting if w in known[name].after]
@@ -139,7 +139,7 @@ def with_wants(plan: Plan) -> Plan:
     return plan
 
 
-def planned(
+def plan_assessment(
     spec: Assessment, *, subject: System | None = None, data: Mapping[str, Dataset] | None = None
 ) -> Plan:
     """All that an assessment will do, checked by every section before the first case runs."""
@@ -186,7 +186,7 @@ def places(claim: ClaimSpec, spec: Assessment, observed: Observations) -> list[P
     ]
 
 
-def judged_if_large(evidence: Evidence, place: Place, plan: Plan) -> Evidence:
+def judged_place(evidence: Evidence, place: Place, plan: Plan) -> Evidence:
     """The evidence; of one slice of many with the reason why it is not judged, if it is too small."""
     if not place.part:
         return evidence

@@ -38,7 +38,7 @@ from roadworthy.spec import (
     supervisor_parameters,
 )
 from roadworthy.store import ChunkCache
-from roadworthy.store.cache import KeptScores, read_scores, write_scores
+from roadworthy.store.cache import KeptScores, read_kept_scores, write_kept_scores
 from roadworthy.subject.needs import Input, Layer, Output, Request, Score
 from roadworthy.subject.system import INPUT, System
 from roadworthy.subject.trace import MANIFEST, SYSTEM, ModuleTrace, Trace, concatenate
@@ -344,12 +344,12 @@ class AtWork:
         made = made._replace(scores=reduced)
         path = self._scores_at(s, chunk)
         if path is not None:
-            write_scores(path, made)
+            write_kept_scores(path, made)
         return made
 
     def _kept_scores(self, s: Supervision, chunk: Chunk) -> KeptScores | None:
         path = self._scores_at(s, chunk)
-        return None if path is None else read_scores(path, len(chunk))
+        return None if path is None else read_kept_scores(path, len(chunk))
 
     def _scores_at(self, s: Supervision, chunk: Chunk) -> Path | None:
         """Where scores lie: under what was learned, or who scores where nothing is, and the chunk as it was written.

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from roadworthy.assessment.section import planned
+from roadworthy.assessment.section import plan_assessment
 from roadworthy.execution.plan import Plan
 from roadworthy.spec import Assessment
 
@@ -45,4 +45,4 @@ def write_example(folder: Path) -> Path:
 
 def plan_in(folder: Path) -> Plan:
     """The plan of that assessment."""
-    return planned(Assessment.read(write_example(folder)))
+    return plan_assessment(Assessment.read(write_example(folder)))

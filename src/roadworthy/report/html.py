@@ -54,7 +54,7 @@ def html(run: Record, *, embed_media: bool = True) -> str:
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownPair:
     """A pair ready for the page."""
 
     pair: Pair
@@ -75,7 +75,7 @@ class Shown:
         )
 
 
-def _rendered(run: Record, blocks: Sequence[Block], media: Mapping[int, Shown] | None) -> str:
+def _rendered(run: Record, blocks: Sequence[Block], media: Mapping[int, ShownPair] | None) -> str:
     script = _asset("report.js")
     digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
     parts: list[tuple[Heading, list[Block]]] = []
@@ -91,7 +91,7 @@ def _rendered(run: Record, blocks: Sequence[Block], media: Mapping[int, Shown] |
         parts=parts,
         verdict=wording.verdict(run),
         facts=_facts(run),
-        notes=wording.brief(said),
+        notes=wording.brief_notes(said),
         all_notes=said,
         most_notes=wording.MOST_NOTES,
         media=media,
@@ -122,7 +122,7 @@ def _facts(run: Record) -> list[tuple[str, str, list[str], str]]:
     return found
 
 
-def _embedded(run: Record, blocks: Sequence[Block], budget: int) -> dict[int, Shown]:
+def _embedded(run: Record, blocks: Sequence[Block], budget: int) -> dict[int, ShownPair]:
     """The pairs, by id, whose pictures fit into the budget (bytes in the page).
 
     Galleries take turns, and in each every circumstance gets its first pair before any gets its second.
@@ -134,7 +134,7 @@ def _embedded(run: Record, blocks: Sequence[Block], budget: int) -> dict[int, Sh
         cost = sum(_cost(run, name) for name in (pair.original, pair.made))
         if cost <= left:
             left -= cost
-            chosen[id(pair)] = Shown(pair, _uri(run, pair.original), _uri(run, pair.made))
+            chosen[id(pair)] = ShownPair(pair, _uri(run, pair.original), _uri(run, pair.made))
     return chosen
 
 

@@ -31,7 +31,7 @@ MANY = 1000
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownNumber:
     """A number as the reader sees it; each field is ready text."""
 
     value: str
@@ -115,7 +115,7 @@ def _share(end: float) -> str:
 
 def estimate(
     x: float | None, found: Interval | None, n: int | None, style: Style = "plain"
-) -> Shown:
+) -> ShownNumber:
     """A value with its interval, confidence and number of cases."""
     shown, ends, cases = value(x, style), interval(found, style), count(n)
     if style == "percent" and x is not None and n is not None and n >= MANY and _is_count(x, n):
@@ -130,7 +130,7 @@ def estimate(
         f"{sure} interval {ends} ({found.method})" if found else "no interval",
         f"n = {cases}",
     ]
-    return Shown(shown, ends, sure, cases, ", ".join(parts))
+    return ShownNumber(shown, ends, sure, cases, ", ".join(parts))
 
 
 def confidence(level: float | None) -> str:

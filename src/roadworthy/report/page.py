@@ -37,10 +37,17 @@ LONGEST_FILE = 40_000
 
 def page(run: Record) -> list[Block]:
     """All of a report."""
-    return [*claims(run), *sections(run), *_use(run), *_used(run), *_method(run), *_repeat(run)]
+    return [
+        *claim_blocks(run),
+        *section_blocks(run),
+        *_use(run),
+        *_used(run),
+        *_method(run),
+        *_repeat(run),
+    ]
 
 
-def sections(run: Record) -> list[Block]:
+def section_blocks(run: Record) -> list[Block]:
     """What the sections show, in the order in which they ran."""
     known = registry.components("sections")
     blocks: list[Block] = []
@@ -52,7 +59,7 @@ def sections(run: Record) -> list[Block]:
     return blocks
 
 
-def claims(run: Record) -> list[Block]:
+def claim_blocks(run: Record) -> list[Block]:
     """Every claim against its limit."""
     blocks: list[Block] = [Heading("Claims", id="claims")]
     if not run.claims:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from roadworthy.report import wording
 from roadworthy.report.blocks import Block, Cell, Column, Table, Text
-from roadworthy.report.page import claims, sections
+from roadworthy.report.page import claim_blocks, section_blocks
 from roadworthy.store.record import Record
 
 if TYPE_CHECKING:
@@ -32,11 +32,13 @@ def summary(run: Record, width: int, *, quiet: bool = False) -> list[RenderableT
     """What the terminal shows of a run: warnings, claims, what the sections mark as brief, notes, and the verdict."""
     from rich.text import Text as RichText
 
-    blocks = claims(run) if quiet else [*claims(run), *sections(run)]
-    lines: list[RenderableType] = [RichText(f"warning: {w}") for w in wording.brief(run.warnings)]
+    blocks = claim_blocks(run) if quiet else [*claim_blocks(run), *section_blocks(run)]
+    lines: list[RenderableType] = [
+        RichText(f"warning: {w}") for w in wording.brief_notes(run.warnings)
+    ]
     lines += rendered(blocks, width)
     if not quiet:
-        lines += [RichText(f"note: {note}") for note in wording.brief(run.notes)]
+        lines += [RichText(f"note: {note}") for note in wording.brief_notes(run.notes)]
         cases = run.cases
         lines.append(
             f"{cases.total:,} cases: {cases.computed:,} computed, {cases.from_cache:,} from the cache"

@@ -4,7 +4,7 @@ made short.
 >>> plural(1, "claim"), plural(1200, "case")
 ('1 claim', '1,200 cases')
 >>> many = [f"slice age={a} has {a} cases, too few to be judged (30)" for a in (17, 18, 19, 20, 21)]
->>> brief(many)
+>>> brief_notes(many)
 ['5 slices of age have too few cases to be judged (fewer than 30): 17 (n = 17), 18 (n = 18), 19 (n = 19) and 2 more']
 """
 
@@ -143,16 +143,16 @@ def plural(n: int, noun: str) -> str:
     return f"{n:,} {noun}" + ("" if n == 1 else "s")
 
 
-def joined(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
     """Names as a sentence lists them.
 
-    >>> joined(["knn", "max_softmax", "vim"])
+    >>> listed(["knn", "max_softmax", "vim"])
     'knn, max_softmax and vim'
     """
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
-def brief(notes: Iterable[str]) -> list[str]:
+def brief_notes(notes: Iterable[str]) -> list[str]:
     """One line for each pattern of notes, in the order of first appearance."""
     groups: dict[str, list[str]] = {}
     for note in notes:

@@ -137,7 +137,7 @@ class ClaimSpec(_Strict):
         bare = [k for k in named if limits.meant(k, claim[k], cls.model_fields)]
         if bare and not bounds:
             raise ValueError(
-                f"{bare[0]} needs min or max, such as {limits.example(bare[0], claim[bare[0]])}"
+                f"{bare[0]} needs min or max, such as {limits.example_limit(bare[0], claim[bare[0]])}"
             )
         if bounds:
             sides = claim.pop(bounds[0])
@@ -266,7 +266,7 @@ class Assessment(_Strict):
             raise first_error(document, error, _siblings) from error
         spec._document, spec._every_supervisor = document, every
         spec._check_names()
-        for section in limits.sections().values():
+        for section in limits.installed_sections().values():
             section().check_file(spec)
         return spec
 
@@ -378,7 +378,7 @@ class Assessment(_Strict):
             refused = (
                 ""
                 if limit is None
-                else limits.refusal(claim.quantity, side, limit, measure=self.measure_name)
+                else limits.limit_refusal(claim.quantity, side, limit, measure=self.measure_name)
             )
             if refused:
                 raise self.error(("claims", i, claim.quantity), refused)
@@ -464,7 +464,7 @@ def _composed(sections: tuple[type, ...]) -> type[Assessment]:
 
 def composed() -> type[Assessment]:
     """The model of the whole file: the keys of every assessment and those of the sections."""
-    return _composed(tuple(limits.sections().values()))
+    return _composed(tuple(limits.installed_sections().values()))
 
 
 def schema() -> dict[str, Any]:

@@ -2,11 +2,11 @@
 
 Quantities are those of the sections, each of which declares its own, and the measures.
 
->>> refusal("accuracy", "min", 90, measure="accuracy")
+>>> limit_refusal("accuracy", "min", 90, measure="accuracy")
 'accuracy lies between 0 and 1, but the limit is 90 (did you mean 0.9?)'
->>> refusal("relative_drop", "max", 0.1, measure="accuracy")
+>>> limit_refusal("relative_drop", "max", 0.1, measure="accuracy")
 ''
->>> example("wer", 0.1)
+>>> example_limit("wer", 0.1)
 'wer: {max: 0.1}'
 """
 
@@ -34,17 +34,17 @@ SHARES = (
 AT_LEAST_0 = ("wer", "cer", "rmse", "mae", "turns")
 
 
-def sections() -> dict[str, Any]:
+def installed_sections() -> dict[str, Any]:
     """The sections of the assessment file by name, ours and those of other packages, as classes."""
     return {name: c.build for name, c in registry.components("sections").items()}
 
 
 def quantities() -> dict[str, Quantity]:
     """What claims may name besides measures."""
-    return {q.name: q for section in sections().values() for q in section.quantities}
+    return {q.name: q for section in installed_sections().values() for q in section.quantities}
 
 
-def measured(name: str) -> Quantity:
+def measure_quantity(name: str) -> Quantity:
     """A measure as a quantity."""
     component = registry.components("measures").get(name)
     traits = component.traits if component else {}
@@ -63,10 +63,10 @@ def measured(name: str) -> Quantity:
 
 def quantity_of(name: str) -> Quantity:
     """The quantity of that name: of a section, else a measure."""
-    return quantities().get(name) or measured(name)
+    return quantities().get(name) or measure_quantity(name)
 
 
-def refusal(name: str, side: str, limit: float, *, measure: str) -> str:
+def limit_refusal(name: str, side: str, limit: float, *, measure: str) -> str:
     """Why such a limit makes no sense, else empty."""
     quantity = quantity_of(name)
     if quantity.one_way and side != quantity.side:
@@ -106,7 +106,7 @@ def meant(key: str, content: object, others: Iterable[str]) -> bool:
     )
 
 
-def example(name: str, limit: object) -> str:
+def example_limit(name: str, limit: object) -> str:
     """How a limit is written: the side that makes sense for the quantity."""
     shown = limit if isinstance(limit, int | float) else 0.9
     return f"{name}: {{{quantity_of(name).side}: {shown}}}"
@@ -114,9 +114,9 @@ def example(name: str, limit: object) -> str:
 
 def _range(quantity: Quantity, measure: str) -> tuple[float, float]:
     """What it can be; differences and drops depend on the measure that they are of."""
-    share = (measured(measure).low, measured(measure).high) == (0.0, 1.0)
+    share = (measure_quantity(measure).low, measure_quantity(measure).high) == (0.0, 1.0)
     if quantity.name == "difference" and share:
         return -1.0, 1.0
-    if quantity.name == "relative_drop" and share and measured(measure).better == "higher":
+    if quantity.name == "relative_drop" and share and measure_quantity(measure).better == "higher":
         return -math.inf, 1.0
     return quantity.low, quantity.high

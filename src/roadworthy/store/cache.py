@@ -7,11 +7,11 @@ seconds first, and then a hash of it, so that a file that was shortened or chang
 
 >>> import tempfile
 >>> path = Path(tempfile.mkdtemp()) / "scores.npy"
->>> write_scores(path, KeptScores(np.array([0.5, np.nan]), 0.25))
->>> read_scores(path, 2)
+>>> write_kept_scores(path, KeptScores(np.array([0.5, np.nan]), 0.25))
+>>> read_kept_scores(path, 2)
 KeptScores(scores=array([0.5, nan]), seconds=0.25)
 >>> _ = path.write_bytes(path.read_bytes()[:-1])
->>> read_scores(path, 2) is None
+>>> read_kept_scores(path, 2) is None
 True
 """
 
@@ -138,7 +138,7 @@ class KeptScores(NamedTuple):
     seconds: float
 
 
-def write_scores(path: Path, kept: KeptScores) -> None:
+def write_kept_scores(path: Path, kept: KeptScores) -> None:
     """Whole or not at all, in place of an earlier file of that name."""
     buffer = io.BytesIO()
     np.save(
@@ -155,8 +155,8 @@ def write_scores(path: Path, kept: KeptScores) -> None:
         raise
 
 
-def read_scores(path: Path, n: int) -> KeptScores | None:
-    """What `write_scores` kept of n cases; None where there is no such file, or where it is not as it was written."""
+def read_kept_scores(path: Path, n: int) -> KeptScores | None:
+    """What `write_kept_scores` kept of n cases; None where there is no such file, or where it is not as it was written."""
     try:
         whole = path.read_bytes()
     except OSError:

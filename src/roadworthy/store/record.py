@@ -34,7 +34,7 @@ from pydantic import (
 from roadworthy import registry
 from roadworthy.finding import Finding
 from roadworthy.statistics.interval import Interval
-from roadworthy.store.runs import FINDINGS, RUN, RunFolder, StoreError, read_json
+from roadworthy.store.runs import FINDINGS, RUN, RunFolder, StoreError, read_run_json
 
 FORMAT = 2
 STATUSES = ("breached", "inconclusive", "met")
@@ -85,13 +85,13 @@ Number = Annotated[float | None, BeforeValidator(_finite)]
 """A number, or null for what JSON cannot write."""
 
 
-class Part(BaseModel):
+class RecordPart(BaseModel):
     """What records have in common."""
 
     model_config = ConfigDict(extra="ignore", ser_json_inf_nan="null")
 
 
-class ModuleRecord(Part):
+class ModuleRecord(RecordPart):
     """One module of the subject."""
 
     name: str
@@ -100,7 +100,7 @@ class ModuleRecord(Part):
     fingerprint: str = ""
 
 
-class FileRecord(Part):
+class FileRecord(RecordPart):
     """A file of the subject; its path is relative to the assessment file."""
 
     path: str
@@ -108,7 +108,7 @@ class FileRecord(Part):
     bytes: int
 
 
-class SubjectRecord(Part):
+class SubjectRecord(RecordPart):
     """The system that was assessed."""
 
     task: str = ""
@@ -119,7 +119,7 @@ class SubjectRecord(Part):
     files: list[FileRecord] = Field(default_factory=list)
 
 
-class DataRecord(Part):
+class DataRecord(RecordPart):
     """A data set."""
 
     name: str = ""
@@ -131,7 +131,7 @@ class DataRecord(Part):
     licence: str = ""
 
 
-class MeasureRecord(Part):
+class MeasureRecord(RecordPart):
     """How good an output is, and which count as wrong."""
 
     name: str
@@ -141,7 +141,7 @@ class MeasureRecord(Part):
     failure: dict[str, Any] = Field(default_factory=dict)
 
 
-class CircumstanceRecord(Part):
+class CircumstanceRecord(RecordPart):
     """A condition of use: what makes it, at which levels, and how much it matters."""
 
     name: str
@@ -160,7 +160,7 @@ class CircumstanceRecord(Part):
     description: str = ""
 
 
-class SliceRecord(Part):
+class SliceRecord(RecordPart):
     """A slice of the clean test data."""
 
     column: str
@@ -174,14 +174,14 @@ class SliceRecord(Part):
         return f"{self.column}={self.value}"
 
 
-class FailedCase(Part):
+class FailedCase(RecordPart):
     """A case that gave no answer."""
 
     case: str
     message: str
 
 
-class CasesRecord(Part):
+class CasesRecord(RecordPart):
     """How many cases were run."""
 
     total: int
@@ -191,7 +191,7 @@ class CasesRecord(Part):
     failures: list[FailedCase] = Field(default_factory=list, description="The first of them")
 
 
-class Judged(Part):
+class Judged(RecordPart):
     """A value against a limit, and the bound that decided."""
 
     status: Literal["met", "breached", "inconclusive"]
@@ -221,7 +221,7 @@ class ClaimRecord(Judged):
         return "lower" if (self.direction == "min") != (status == "breached") else "upper"
 
 
-class Pair(Part):
+class Pair(RecordPart):
     """An original and the case made of it, with truth and answer."""
 
     sample: str
@@ -243,14 +243,14 @@ class Pair(Part):
     height: int = 0
 
 
-class Gallery(Part):
+class Gallery(RecordPart):
     """Cases to look at."""
 
     pairs: list[Pair] = Field(default_factory=list)
     worst: list[Pair] = Field(default_factory=list, description="Failures, the gravest first")
 
 
-class Record(Part):
+class Record(RecordPart):
     """A run: what was assessed, on what, by which code, and what was found."""
 
     format: Literal[2] = 2
@@ -317,7 +317,7 @@ class Record(Part):
     def read(cls, folder: Path) -> Record:
         """The run in a folder, with its findings."""
         path = RunFolder.open(Path(folder)).path / RUN
-        content = read_json(path)
+        content = read_run_json(path)
         found = content.get("format") if isinstance(content, dict) else type(content).__name__
         if found != FORMAT:
             raise StoreError(
@@ -326,7 +326,7 @@ class Record(Part):
             )
         findings = path.parent / FINDINGS
         try:
-            record = cls.model_validate({**content, "findings": read_json(findings)})
+            record = cls.model_validate({**content, "findings": read_run_json(findings)})
         except ValidationError as error:
             first = error.errors()[0]
             place = ".".join(map(str, first["loc"]))

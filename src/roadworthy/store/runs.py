@@ -83,7 +83,7 @@ class RunFolder:
         return path
 
 
-def read_json(path: Path) -> Any:
+def read_run_json(path: Path) -> Any:
     """The content of a JSON file of a run."""
     try:
         return json.loads(path.read_text())

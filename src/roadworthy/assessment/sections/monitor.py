@@ -58,7 +58,7 @@ from roadworthy.report import numbers, wording
 from roadworthy.report.blocks import Block, Cell, Column, Heading, Table, Text
 from roadworthy.statistics.fusion import ranks
 from roadworthy.statistics.ranking import auc
-from roadworthy.store.record import Number, Part
+from roadworthy.store.record import Number, RecordPart
 from roadworthy.store.record import Record as RunRecord
 
 KEY = "monitor"
@@ -137,7 +137,7 @@ class MonitorSpec(Strict):
         return (self.window,) if isinstance(self.window, int) else tuple(self.window)
 
 
-class KindRecord(Part):
+class KindRecord(RecordPart):
     """Clean cases, or those under a circumstance at all its levels."""
 
     name: str
@@ -149,7 +149,7 @@ class KindRecord(Part):
     due: bool = Field(True, description="Whether such a step costs more than is tolerable")
 
 
-class MonitorRecord(Part):
+class MonitorRecord(RecordPart):
     """The bundle that the run compiled into and what it knows, or why there is none."""
 
     because: str = ""
@@ -215,7 +215,7 @@ class MonitorSection(Section):
         columns.append(Column("Noticed", sub="a step to 30% of it, within two windows"))
         lead = (
             "This run compiled into a monitor that estimates, without labels, accuracy and cost in use. It reads the scores of "
-            f"{wording.joined(record.supervisors)}. {_alarm(record)} {_proof(record)}"
+            f"{wording.listed(record.supervisors)}. {_alarm(record)} {_proof(record)}"
         )
         of = f" of {record.subject}" if record.subject else ""
         said = f"In the run folder: the first serves a stream, the second replays a table. Bundle {record.id}{of}."

@@ -15,7 +15,7 @@ from roadworthy.assessment.section import (
     Result,
     Results,
     Section,
-    judged_if_large,
+    judged_place,
     nothing,
     places,
 )
@@ -91,7 +91,7 @@ class Performance(Section):
         """The measure, its failures or its change at each place."""
         spec = plan.spec
         return [
-            judged_if_large(_evidence(claim.quantity, spec.measure_name, spec.seed, p), p, plan)
+            judged_place(_evidence(claim.quantity, spec.measure_name, spec.seed, p), p, plan)
             for p in places(claim, spec, observed)
         ]
 

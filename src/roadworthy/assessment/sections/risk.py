@@ -58,7 +58,7 @@ from roadworthy.report import charts, numbers, wording
 from roadworthy.report.blocks import Block, Cell, Chart, Column, Heading, Table, Text
 from roadworthy.spec import Assessment, ClaimSpec, claimed, supervisor_label
 from roadworthy.statistics.interval import Interval
-from roadworthy.store.record import Number, Part, StoredInterval
+from roadworthy.store.record import Number, RecordPart, StoredInterval
 from roadworthy.store.record import Record as RunRecord
 
 FUSED = "fused"
@@ -385,14 +385,14 @@ def _rate(plan: Plan) -> float | None:
     return rate.mean if isinstance(rate, Beta) else rate
 
 
-class LeafRecord(Part):
+class LeafRecord(RecordPart):
     """An outcome, and the branches that lead to it."""
 
     path: list[str]
     outcome: str
 
 
-class LossRecord(Part):
+class LossRecord(RecordPart):
     """A class of loss: outcomes of about one cost, or cases whose score lets expect about one cost."""
 
     low: Number = None
@@ -406,7 +406,7 @@ class LossRecord(Part):
     wrong: Number = Field(default=None, description="The share of wrong answers")
 
 
-class WorthRecord(Part):
+class WorthRecord(RecordPart):
     """A point (0.01) of the detector's parameters, all together, against one of the classifier's."""
 
     detector: list[str]
@@ -418,7 +418,7 @@ class WorthRecord(Part):
     )
 
 
-class CountedRecord(Part):
+class CountedRecord(RecordPart):
     """Cases of one condition, and how often they occur in use."""
 
     name: str
@@ -426,7 +426,7 @@ class CountedRecord(Part):
     n: int
 
 
-class RiskRecord(Part):
+class RiskRecord(RecordPart):
     """The event tree with its parameters, expected cost and interval; or why there is none."""
 
     because: str = ""
@@ -741,7 +741,7 @@ def _worth(worth: WorthRecord, unit: str) -> str:
     >>> _worth(WorthRecord(detector=["tpr"], classifier=["accuracy_clean"], **saved), "EUR").partition(":")[0]
     "One more point of tpr saves 0.390 EUR, as much as 0.500 points of the classifier's accuracy"
     """
-    of = f"the detector's balanced accuracy ({wording.joined(worth.detector)} alike)"
+    of = f"the detector's balanced accuracy ({wording.listed(worth.detector)} alike)"
     of = worth.detector[0] if len(worth.detector) == 1 else of
     first = f"One more point of {of} {_saves(worth.saved_by_detector)} {unit}"
     classifier = _saves(worth.saved_by_classifier)

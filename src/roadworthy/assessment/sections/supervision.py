@@ -20,16 +20,16 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from roadworthy.analysis import supervision, verdicts
 from roadworthy.analysis.calibration import Threshold, separate
-from roadworthy.analysis.tallies import BatchVerdicts, batch_verdicts, counted
+from roadworthy.analysis.tallies import BatchVerdicts, verdict_counts, verdicts_on_batches
 from roadworthy.analysis.verdicts import VerdictRule
 from roadworthy.assessment.observing import Observations, Seen
-from roadworthy.assessment.recommending import Cover, Rate, Recommendation, recommend
+from roadworthy.assessment.recommending import Cover, Recommendation, SetRate, recommend
 from roadworthy.assessment.section import (
     Place,
     Result,
     Results,
     Section,
-    judged_if_large,
+    judged_place,
     nothing,
     places,
 )
@@ -53,8 +53,8 @@ from roadworthy.report.blocks import (
     place_name,
 )
 from roadworthy.spec import Assessment, ClaimSpec
-from roadworthy.store.record import Part, as_dict
 from roadworthy.store.record import Record as RunRecord
+from roadworthy.store.record import RecordPart, as_dict
 from roadworthy.subject.needs import Gradient, Passes
 
 RULES = ("conformal", "false_positive_rate", "balanced_accuracy", "cost")
@@ -140,14 +140,14 @@ else:
     StoredThreshold = as_dict(Threshold, words=True)
 
 
-class VerdictCounts(Part):
+class VerdictCounts(RecordPart):
     """Test cases by condition: right without and with an alarm, wrong without and with one."""
 
     kinds: list[str]
     table: list[list[list[int]]]
 
 
-class SupervisorRecord(Part):
+class SupervisorRecord(RecordPart):
     """A supervisor: what it took, and its threshold."""
 
     name: str
@@ -180,7 +180,7 @@ class SupervisorRecord(Part):
     )
 
 
-class SupervisionRecord(Part):
+class SupervisionRecord(RecordPart):
     """The supervisors of a run, and the set that it recommends."""
 
     supervisors: list[SupervisorRecord] = Field(default_factory=list)
@@ -333,7 +333,7 @@ class SupervisionSection(Section):
         """What is known of a supervisor at each place."""
         assert isinstance(result, Supervised)
         return [
-            judged_if_large(_evidence(claim, plan, observed, result.chosen, p), p, plan)
+            judged_place(_evidence(claim, plan, observed, result.chosen, p), p, plan)
             for p in places(claim, plan.spec, observed)
         ]
 
@@ -397,7 +397,7 @@ def _thresholds(
         if classes:
             notes.append(
                 f"no clean calibration case was rightly answered with class {', '.join(classes)}; there "
-                f"{wording.joined(labels)} use the threshold of all classes together"
+                f"{wording.listed(labels)} use the threshold of all classes together"
             )
     return found, notes
 
@@ -475,10 +475,10 @@ def _recorded(
         clean = observed.calibrating[0].scores[s.label]
         reference = clean[observed.left[s.label]] if s.label in observed.left else clean
         alarms = {o.name: (~o.failure, verdicts.alarms(threshold, o, s.label)) for o in judged}
-        table = counted(alarms, None)
+        table = verdict_counts(alarms, None)
         record.verdicts = VerdictCounts(kinds=list(table.kinds), table=table.table.tolist())
         rate, seed = verdict_rule(plan.spec).rate, plan.spec.seed
-        record.batches = batch_verdicts(reference, judged, s.label, rate=rate, seed=seed)
+        record.batches = verdicts_on_batches(reference, judged, s.label, rate=rate, seed=seed)
     return record
 
 
@@ -618,7 +618,7 @@ def _recommendation(seen: _View) -> list[Block]:
         )
     else:
         words.append(f"Chosen on {found.chosen_on} data.")
-    bold = f"★ Recommended: {wording.joined(found.supervisors)}."
+    bold = f"★ Recommended: {wording.listed(found.supervisors)}."
     blocks: list[Block] = [Text([words[0], " ".join(words[1:])], "callout", bold=bold, brief=True)]
     if several:
         who = [f"{place}: {c.by}{_of_cover(c)}" for place, c in found.covers.items()]
@@ -626,7 +626,7 @@ def _recommendation(seen: _View) -> list[Block]:
     return blocks
 
 
-def _rate(rate: Rate, more: str = "") -> str:
+def _rate(rate: SetRate, more: str = "") -> str:
     shown = numbers.estimate(rate.value, rate.interval, rate.n, "percent")
     ends = f" ({shown.interval} at {shown.confidence}{more})" if rate.interval else ""
     return f"{shown.value}{ends}"
@@ -728,7 +728,7 @@ def _heat(
 
 
 def _cells(
-    seen: _View, quantity: str, what: str, rates: Mapping[str, Rate]
+    seen: _View, quantity: str, what: str, rates: Mapping[str, SetRate]
 ) -> dict[tuple[str, str], charts.HeatCell]:
     found = seen.record.recommended
     picked = len(seen.chosen) > 1 and quantity == "miss_rate"
@@ -774,7 +774,7 @@ def _worth(seen: _View) -> list[Block]:
     ruled, ranked = seen.known("miss_rate"), seen.known("aupr_failure")
     remarks: dict[str, list[str]] = {}
     for s in seen.judged:
-        for note in wording.brief(s.notes):
+        for note in wording.brief_notes(s.notes):
             remarks.setdefault(note, []).append(s.name)
     marks = {
         s.name: [i for i, who in enumerate(remarks.values(), 1) if s.name in who]
@@ -840,7 +840,7 @@ def _on_top(seen: _View) -> str:
     for s in seen.judged:
         if s.subject_passes:
             by_passes.setdefault(s.subject_passes, []).append(s.name)
-    who = [f"{k:,} for {wording.joined(names)}" for k, names in sorted(by_passes.items())]
+    who = [f"{k:,} for {wording.listed(names)}" for k, names in sorted(by_passes.items())]
     if not who:
         return ""
     return f"Score leaves out further forward passes of the subject itself, a case at most: {', '.join(who)}."
