@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 SHARE = 0.05
 """Of the time that points may take."""
 BURST_S = 0.25
+MOST_COST_S = BURST_S / 16
+"""What one point is charged at most: the first one, or one on a busy machine, takes far longer."""
 MOST_SLICES = 64
 LOOKS_A_WINDOW = 10
 """Points a window's length if there is no alarm whose looks would say."""
@@ -76,7 +78,7 @@ class Curve:
         if point["time"] is not None:
             self.unkept.append({**point, "time": min(point["time"], now)})
             del self.unkept[:-MOST_UNKEPT]
-        took = self._clock() - began
+        took = min(self._clock() - began, MOST_COST_S)
         self._cost = max(1e-4, 0.5 * (self._cost + took))
         self._saved -= took
 
