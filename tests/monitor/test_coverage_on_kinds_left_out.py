@@ -6,7 +6,6 @@ import json
 
 import numpy as np
 import pytest
-from roadworthy.report.monitor_parts import CompiledMonitor
 
 from roadworthy.monitor.before_release import LabelledRows, left_out
 from roadworthy.monitor.bundle import Bundle
@@ -36,15 +35,6 @@ def test_the_share_shifted_is_counted_apart_from_accuracy(of_a_kind_that_hides):
     assert f"accuracy held in {found.observed:.0%}" in str(
         found
     ) and f"the share shifted in {found.rate:.0%}" in str(found)
-
-
-def test_the_report_names_both_and_one_of_before_what_it_has(of_a_kind_that_hides):
-    both = CompiledMonitor(coverage=of_a_kind_that_hides.to_dict()).proof()
-    assert (
-        "intervals of the accuracy held the truth, and " in both
-        and "of those of the share that is shifted" in both
-    )
-    assert "shifted" not in CompiledMonitor(coverage=Coverage(0.95, 0.9, 60).to_dict()).proof()
 
 
 def test_a_bundle_of_before_keeps_its_name_and_a_new_one_its_count(calibration, tmp_path):
