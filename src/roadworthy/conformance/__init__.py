@@ -20,6 +20,7 @@ from roadworthy.conformance import (
     executors,
     measures,
     reports,
+    sections,
     supervisors,
     transforms,
     ways_in,
@@ -36,6 +37,7 @@ _OWN: dict[str, tuple[Rule, ...]] = {
     "loaders": ways_in.LOADERS,
     "measures": measures.RULES,
     "reports": reports.RULES,
+    "sections": sections.RULES,
     "supervisors": supervisors.RULES,
     "transforms": transforms.RULES,
 }

@@ -66,7 +66,7 @@ POSITIONAL: dict[str, tuple[str, ...]] = {
     "measures": ("outputs", "targets"),
     "estimators": ("counts", "calibrated"),
     "executors": ("plan", "cache", "indices"),
-    "reports": ("view",),
+    "reports": ("run",),
 }
 """What execution hands to a component by position; everything else is a parameter."""
 FROM_EXECUTION = frozenset({"base", "task"})

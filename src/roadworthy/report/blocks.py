@@ -56,6 +56,7 @@ class Text:
     ] = "prose"
     bold: str = ""
     """What stands in bold before it."""
+    id: str = ""
     fold: str = ""
     """The line under which it is folded away."""
     brief: bool = False

@@ -305,7 +305,7 @@ def _record(made: Compiled) -> MonitorRecord:
         unit=bundle.unit,
         tolerable=bundle.tolerable,
         forecast=None if bundle.forecast is None else asdict(bundle.forecast),
-        coverage=None if bundle.coverage is None else bundle.coverage.to_dict(),
+        coverage=None if bundle.coverage is None else asdict(bundle.coverage),
         alarm=alarm,
         chosen=list(made.chosen),
         notes=list(dict.fromkeys(notes)),

@@ -68,6 +68,7 @@ FORWARDS_OF_GRADIENT = 3
 MOST_LEVELS = 24
 """Rows of places up to which every level is drawn; beyond, only the highest of each circumstance."""
 TOGETHER = "the set together"
+ID = "recommended"
 
 
 class VerdictSpec(BaseModel):
@@ -584,7 +585,13 @@ def _recommendation(seen: _View) -> list[Block]:
         if not found.why:
             return []
         return [
-            Text(found.why, "callout", bold="No set of supervisors is recommended.", brief=True)
+            Text(
+                found.why,
+                "callout",
+                bold="No set of supervisors is recommended.",
+                id=ID,
+                brief=True,
+            )
         ]
     several = len(found.supervisors) > 1
     parts = []
@@ -619,7 +626,9 @@ def _recommendation(seen: _View) -> list[Block]:
     else:
         words.append(f"Chosen on {found.chosen_on} data.")
     bold = f"★ Recommended: {wording.listed(found.supervisors)}."
-    blocks: list[Block] = [Text([words[0], " ".join(words[1:])], "callout", bold=bold, brief=True)]
+    blocks: list[Block] = [
+        Text([words[0], " ".join(words[1:])], "callout", bold=bold, id=ID, brief=True)
+    ]
     if several:
         who = [f"{place}: {c.by}{_of_cover(c)}" for place, c in found.covers.items()]
         blocks.append(Text(f"The best member by circumstance: {'; '.join(who)}.", "small"))
