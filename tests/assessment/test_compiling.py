@@ -209,9 +209,7 @@ def test_several_events_are_priced_in_the_run_and_in_its_monitor(user: Path) -> 
     )
     done = run(user, SMALL, ("execution:", more))
     said = done.record.plain()["sections"]["risk"]
-    note = (
-        "neither cases nor a stream tell p_adversarial, accuracy_adversarial: what was given stands"
-    )
+    note = "p_adversarial, accuracy_adversarial are not measured: the given values are used"
     right = said["parameters"]
     wrong = 0.2 * (1 - right["accuracy_shifted"]) + 0.1 * 0.7 + 0.7 * (1 - right["accuracy_clean"])
     assert said["value"] == pytest.approx(1 + 89 * wrong)

@@ -73,24 +73,10 @@ def test_one_state_named_twice_is_refused_also_by_a_link(cli, bundle, tmp_path):
     (tmp_path / "soft.sqlite").symlink_to(first)
     (tmp_path / "hard.sqlite").hardlink_to(first)
     said = cli("monitor", "merge", first, second, first)
-    assert (
-        said.code == 2
-        and f"{first} is named twice; name every replica once" in said.err.replace("\n", "")
-    )
+    assert said.code == 2 and "merged before" in said.err.replace("\n", " ")
     for link in ("soft.sqlite", "hard.sqlite"):
         said = cli("monitor", "merge", first, tmp_path / link)
-        assert said.code == 2 and "are the same; name every replica once" in " ".join(
-            said.err.split()
-        )
-    said = cli(
-        "monitor",
-        "merge",
-        "http://127.0.0.1:1",
-        "http://127.0.0.1:1/",
-        "--bundle",
-        tmp_path / "none.json",
-    )
-    assert said.code == 2 and "are the same" in " ".join(said.err.split())
+        assert said.code == 2 and "merged before" in " ".join(said.err.split())
 
 
 def test_what_came_again_is_told_whether_to_one_replica_or_to_two(cli, bundle, tmp_path):
@@ -172,15 +158,7 @@ def test_a_file_that_is_no_state_is_told_what_was_expected(cli, tmp_path, monkey
         Path(name).write_text("kind,correct,knn\n" + "clean,1,0.5\n" * 100)
     said = cli("monitor", *command)
     told = " ".join(said.err.split())
-    assert (
-        said.code == 2
-        and "cal.csv is no state file of a monitor" in told
-        and "give another" not in told
-    )
-    assert (
-        "`roadworthy monitor BUNDLE --state FILE` wrote, or the address of a monitor that runs"
-        in told
-    )
+    assert said.code == 2 and "cal.csv is not a state file" in told and "give another" not in told
 
 
 def test_what_to_label_has_its_time_as_people_read_it(cli, bundle, tmp_path):

@@ -56,7 +56,7 @@ def test_with_json_errors_are_json_too(cli, tmp_path):
 def test_files_of_another_form_are_refused(cli, tmp_path):
     table = scores.calibration(tmp_path / "t.csv", clean=60, shifted=40)
     (tmp_path / "t.csv.gz").write_text(table.read_text())
-    assert "packed" in refused(cli("calibrate", tmp_path / "t.csv.gz"))
+    assert "cannot be read" in refused(cli("calibrate", tmp_path / "t.csv.gz"))
     assert "is a folder" in refused(cli("calibrate", tmp_path))
     assert cli("calibrate", table).code == 0
     bundle = tmp_path / "t.bundle.json"

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from roadworthy import conformance, registry
+from roadworthy.assessment.section import Section
 from roadworthy.data.samples import DataError
 from roadworthy.data.values import BOXES, CLASS_SCORES
 from roadworthy.execution.work import Done, work
@@ -326,20 +327,38 @@ def test_an_executor_that_only_says_so(broken):
 
 
 def test_a_report_that_writes_into_the_run(broken):
-    def report(view):
+    def report(run):
         """Leaves a note."""
-        notes = len(list(view.folder.glob("note*")))
-        (view.folder / f"note{notes}.txt").write_text("was here")
+        notes = len(list(run.folder.glob("note*")))
+        (run.folder / f"note{notes}.txt").write_text("was here")
         return "done"
 
     assert broken("reports", report) == {"renders_a_run_and_changes_nothing"}
 
 
 def test_a_report_that_gives_no_text(broken):
-    def report(view):
+    def report(run):
         """Says nothing."""
 
     assert broken("reports", report) == {"renders_a_run_and_changes_nothing"}
+
+
+def test_a_section_that_waits_for_one_that_is_not_there(broken):
+    class Waiting(Section):
+        """Counts nothing."""
+
+        after = ("nobody",)
+
+    assert "declares_what_others_do_not" in broken("sections", Waiting)
+
+
+def test_a_section_whose_record_is_no_model(broken):
+    class Loose(Section):
+        """Counts nothing."""
+
+        Record = dict
+
+    assert "its_record_is_written_read_and_shown" in broken("sections", Loose)
 
 
 def test_every_rule_is_broken_by_some_component_of_these_tests():

@@ -75,7 +75,7 @@ TEMPLATES = {
     + "{clean:.4g} ({low:.4g} to {high:.4g}), about as much as the limit of {tolerable:.4g}: "
     "without shift alarms may be raised more often than {rate}; raise the limit or improve the subject",
     "expected above": "With {rate:.3g}% of events shifted, as expected, the expected cost is {risk:.4g} {unit} (up to "
-    "{high:.4g}), above the limit of {tolerable:g}: expect many alarms; raise the limit",
+    "{high:.4g}), and the limit is {tolerable:g}: expect many alarms; raise the limit",
     "narrow": "On unseen kinds of shift, intervals hold in {observed:.0%} of windows, not in {nominal:.0%}: read them as too "
     "narrow; add kinds of shift",
     "one kind": "{kind} is the only kind of shift{enough}: estimates under any other kind are a guess; add {add} of other kinds",
