@@ -119,7 +119,7 @@ def test_events_that_are_refused_are_told_beside_an_alarm_by_labels(browser, bun
         )
         await_verdict(page, "Alarm, and most events are not counted")
         assert page.title().startswith("(!) Alarm, and most events are not counted")
-        assert "200 of the last 200 events were refused" in reason(page)
+        assert "events were refused" in reason(page)
         window = page.locator("#windows tbody tr").first
         assert (
             re.search(r"watched\)\s+0\s", window.inner_text())

@@ -278,7 +278,7 @@ def test_settings_that_cannot_work_are_refused_in_words(bundle_path, tmp_path, c
         (("--score", "knn=b"), "--score needs --proxy"),
         (("--ids-unique",), "--ids-unique needs --proxy"),
         (("--model", "alpha"), "--model needs --proxy"),
-        (("--alarm-log", str(bundle_path)), "is read and would be lost"),
+        (("--alarm-log", str(bundle_path)), "which is read"),
     ):
         code, said = told(
             capsys, "monitor", bundle_path, "--state", tmp_path / "s.sqlite", "--port", 0, *options
