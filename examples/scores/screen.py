@@ -24,7 +24,7 @@ from make import (
 )
 
 from roadworthy.analysis.risk.calibration import calibrate
-from roadworthy.analysis.risk.confidence import Cbpe
+from roadworthy.analysis.simulation.estimators import Cbpe
 from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.data.scores import read_scores

@@ -147,9 +147,7 @@ STILL_OPEN: dict[str, list[str]] = {
     "names": [
         "Label",
         "Place",
-        "Rows",
         "Scale",
-        "Scores",
         "Table",
         "assess",
         "calibrate",
@@ -157,14 +155,12 @@ STILL_OPEN: dict[str, list[str]] = {
         "difference",
         "findings",
         "joined",
-        "leaves",
         "merge",
         "moment",
         "schema",
         "serve",
         "together",
         "value",
-        "verdict_counts",
     ],
 }
 """What breaks the two rules below in rooms that are being merged now; an entry that no longer does must go."""

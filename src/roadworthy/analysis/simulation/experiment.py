@@ -1,9 +1,9 @@
 """A simulation: draw streams whose truth is known, estimate without looking at it, and compare.
 
-A `Experiment` says what to draw and how to estimate; a `Source` is where events come from, with what was
-calibrated before: rows of a table of scores, or a synthetic detector. The rows of one table are
-divided: half of every kind (or whole groups) are calibrated on, the stream draws from the others,
-so that no row and no group is both learned from and judged on.
+An `Experiment` says what to draw and how to estimate; a `Source` is where events come from, with
+what was calibrated before: rows of a table of scores, or a synthetic detector. The rows of one table
+are divided: half of every kind (or whole groups) are calibrated on, the stream draws from the
+others, so that no row and no group is both learned from and judged on.
 
 >>> from roadworthy.analysis.risk.prototypes import accuracy_tree
 >>> experiment = Experiment(Schedule.read({"constant": 0.3}), 2000, accuracy_tree())
@@ -17,25 +17,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from roadworthy.analysis.risk.calibration import Calibration, calibrate
 from roadworthy.analysis.risk.cells import alarmed_cells
-from roadworthy.analysis.risk.confidence import Cbpe
 from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.rates.base import MEANING
-from roadworthy.analysis.risk.tolerable import constants_of
 from roadworthy.analysis.risk.tree import Tree
-from roadworthy.analysis.simulation.estimators import QUANTITIES, Estimators, StreamWindows
-from roadworthy.analysis.simulation.schedules import Schedule, draw_shift
+from roadworthy.analysis.simulation.estimators import (
+    QUANTITIES,
+    Cbpe,
+    Estimated,
+    Estimators,
+    StreamWindows,
+)
 from roadworthy.analysis.simulation.streams import (
     CLEAN,
     Detector,
     Pool,
+    Schedule,
     Stream,
+    draw_shift,
     draw_stream,
     draw_verdicts,
     verdict_rows,
@@ -43,7 +48,6 @@ from roadworthy.analysis.simulation.streams import (
 from roadworthy.analysis.simulation.truth import (
     AlarmRecord,
     Error,
-    Estimated,
     Truth,
     alarm_record,
     error_of,
@@ -57,7 +61,7 @@ USUAL = ("event_tree", "rogan_gladen", "mean")
 
 
 class ExperimentError(ValueError):
-    """A mistake in a experiment, and the key of the simulation file that it is about."""
+    """A mistake in an experiment, and the key of the simulation file that it is about."""
 
     def __init__(self, place: tuple[str, ...], message: str) -> None:
         super().__init__(message)
@@ -111,25 +115,18 @@ class Source:
     rows: Pool | Detector
     kinds: tuple[str, ...]
     """Of the shifted events."""
-    chance: np.ndarray | None = None
-    """P(right) of every row of a table, as far as its scores tell."""
+    chance: np.ndarray
+    """P(right) of every row of a table, as far as its scores tell; empty for a detector."""
     notes: tuple[str, ...] = ()
 
     def draw(self, experiment: Experiment, rng: np.random.Generator) -> tuple[Stream, np.ndarray]:
         """One stream, and P(right) of its events."""
-        shift = draw_shift(
-            experiment.schedule, experiment.events, batches=experiment.batches, rng=rng
-        )
+        made = experiment
+        shift = draw_shift(made.schedule, made.events, batches=made.batches, rng=rng)
         if isinstance(self.rows, Detector):
             return draw_verdicts(self.rows, shift, rng=rng), self.rows.right(shift.shifted)
-        how: dict[str, Any] = {
-            "runs": experiment.runs,
-            "order": experiment.order,
-            "by": experiment.by,
-        }
+        how: dict[str, Any] = {"runs": made.runs, "order": made.order, "by": made.by}
         stream = draw_stream(self.rows, shift, kinds=self.kinds, rng=rng, **how)
-        if self.chance is None:
-            raise ValueError("a table needs the chance of a right answer of each row")
         return stream, self.chance[stream.row]
 
 
@@ -151,7 +148,7 @@ def detector_source(
             known[f"accuracy_{side}{end}"] = getattr(detector, f"accuracy_{side}")
     estimators = Estimators(experiment.estimator(calibration), confidence=experiment.confidence)
     label = f"TPR {detector.tpr:g}, TNR {detector.tnr:g}"
-    return Source(label, estimators, known, detector, rows.kinds)
+    return Source(label, estimators, known, detector, rows.kinds, np.zeros(0))
 
 
 def table_source(
@@ -180,28 +177,28 @@ def table_source(
         many = f"{int(kept.sum()):,} rows to calibrate on, {pool.n:,} to draw from"
         notes = (f"the table is divided: {many}",)
     rows, chosen = given.taken(kept), None if groups is None else groups[kept]
+    pool = pool.taken(wanted)
     try:
         calibration = calibrate(
             rows.columns, rows.kind, rows.correct, groups=chosen, seed=experiment.seed
         )
     except ValueError as error:
         raise ExperimentError(("calibration",), str(error)) from error
-    estimator = experiment.estimator(calibration)
-    cbpe = _cbpe(rows, experiment.confidence_from) if "cbpe" in experiment.estimators else None
-    pool = pool.taken(wanted)
     try:
         cells = calibration.place(pool.columns).astype(np.int64)
     except ValueError as error:
         raise ExperimentError(("stream",), str(error)) from error
     shifted = pool.kind != CLEAN
     known = parameters_of_rows(shifted, _detected(calibration, cells), pool.correct)
+    estimator = experiment.estimator(calibration)
+    cbpe = _cbpe(rows, experiment.confidence_from) if "cbpe" in experiment.estimators else None
     return Source(
         "",
         Estimators(estimator, cbpe, experiment.confidence),
-        {**constants_of(estimator), **known},
+        {**estimator.constants, **known},
         pool,
         kinds,
-        chance=_chances(calibration, cells, shifted, pool.correct),
+        _chances(calibration, cells, shifted, pool.correct),
         notes=(*notes, *calibration.notes),
     )
 
@@ -228,20 +225,16 @@ def _half(pool: Pool, groups: np.ndarray | None, rng: np.random.Generator) -> np
 
 def _cbpe(rows: Pool, score: str) -> Cbpe:
     """Fitted, as its authors do, on clean rows alone; the score falls with confidence."""
-    place = ("confidence_from",)
     if score not in rows.columns:
         there = ", ".join(rows.columns)
-        raise ExperimentError(
-            place,
-            f"cbpe reads the classifier's confidence from the score {score!r}, which the table does "
-            f"not have. Set confidence_from to one of {there}, or leave cbpe out",
-        )
+        message = f"cbpe: the table has no score {score!r}. Set confidence_from to one of {there}"
+        raise ExperimentError(("confidence_from",), message)
     confidence = 1.0 - rows.columns[score]
     some = (rows.kind == CLEAN) & np.isfinite(confidence)
     try:
         return Cbpe.fit(confidence[some], rows.correct[some])
     except ValueError as error:
-        raise ExperimentError(place, f"cbpe: {error}") from error
+        raise ExperimentError(("confidence_from",), f"cbpe {error}") from error
 
 
 def _detected(calibration: Calibration, cells: np.ndarray) -> np.ndarray:
@@ -279,7 +272,7 @@ Watch = Callable[[np.ndarray], WatchedStream]
 class Case:
     """What was found on one source, all streams together."""
 
-    label: str
+    source: str
     tpr: float
     tnr: float
     """Of the verdicts that the simple estimators read: as calibrated, or the detector's own."""
@@ -293,22 +286,10 @@ class Case:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
-        errors = {
-            name: {q: {k: _or_none(v) for k, v in vars(e).items()} for q, e in by.items()}
-            for name, by in self.errors.items()
-        }
-        alarms = (
-            None if self.alarms is None else {**vars(self.alarms), "missed": self.alarms.missed}
-        )
-        return {
-            "source": self.label,
-            "tpr": self.tpr,
-            "tnr": self.tnr,
-            "errors": errors,
-            "flags": {name: dict(by) for name, by in self.flags.items() if by},
-            "cannot_tell": dict(self.cannot_tell),
-            "alarms": alarms,
-        }
+        made = _plain(asdict(self))
+        if self.alarms is not None:
+            made["alarms"]["missed"] = self.alarms.missed
+        return {**made, "flags": {name: by for name, by in made["flags"].items() if by}}
 
 
 @dataclass(frozen=True)
@@ -349,6 +330,13 @@ class Simulated:
         }
 
 
+def _plain(value: Any) -> Any:
+    """Mappings and numbers as JSON has them: NaN is null."""
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
 def run_experiment(
     experiment: Experiment,
     sources: Iterable[Source],
@@ -362,18 +350,15 @@ def run_experiment(
     many events are done.
     """
     cases: list[Case] = []
-    window, source = None, None
+    window: int | None = None
     for number, source in enumerate(sources):
         case, window = _case(experiment, source, number, monitor(source), advance)
         cases.append(case)
-    if source is None:
-        raise ExperimentError(("stream",), "describes no stream")
-    estimator = source.estimators.estimator
-    calibration = estimator.calibration
+    calibration = source.estimators.estimator.calibration
     return Simulated(
         experiment,
-        estimator.tree.unit,
-        estimator.tolerable,
+        experiment.tree.unit,
+        experiment.tolerable,
         {kind: calibration.rows(kind) for kind in calibration.kinds},
         source.kinds,
         tuple(cases),
@@ -473,7 +458,3 @@ def _flagged(rates: list[Estimated]) -> dict[str, float]:
         flag: sum(int(rate.flags[flag].sum()) for rate in rates if flag in rate.flags) / windows
         for flag in flags
     }
-
-
-def _or_none(value: float) -> float | None:
-    return None if isinstance(value, float) and math.isnan(value) else value

@@ -22,23 +22,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from roadworthy.analysis.risk.prototypes import live_parameters
 from roadworthy.analysis.risk.tree import Tree, expectation
+from roadworthy.analysis.simulation.estimators import Estimated
 from roadworthy.analysis.simulation.streams import Stream
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-
-
-@dataclass(frozen=True, eq=False)
-class Estimated:
-    """Estimates of windows, NaN if there is none, and their intervals, if any."""
-
-    value: Floats
-    low: Floats | None = None
-    high: Floats | None = None
-    flags: Mapping[str, Bools] = field(default_factory=dict)
-    """What the estimator warns of, and in which windows."""
-    reason: str | None = None
-    """Why there is no estimate for any window."""
 
 
 @dataclass(frozen=True)
@@ -82,18 +70,15 @@ def _mean(values: np.ndarray) -> float:
 
 
 def parameters_of_rows(
-    shifted: ArrayLike, detected: ArrayLike, correct: ArrayLike
+    shifted: ArrayLike, detected: ArrayLike, chance: ArrayLike
 ) -> dict[str, float]:
-    """A tree's live parameters, but p_shift, that hold for a stream drawn from these rows."""
-    s, d, c = (np.asarray(a, dtype=bool) for a in (shifted, detected, correct))
-    tables = [
-        [
-            [int((side & (c == right) & (d == alarm)).sum()) for alarm in (False, True)]
-            for right in (True, False)
-        ]
-        for side in (~s, s)
-    ]
-    return live_parameters(*tables)
+    """A tree's live parameters, but p_shift, from rows (in the last axis) and P(right) of each."""
+    alarm, right = np.asarray(detected, dtype=bool), np.asarray(chance, dtype=np.float64)
+    sides = []
+    for side in (~np.asarray(shifted, dtype=bool), np.asarray(shifted, dtype=bool)):
+        cells = [[p * side * a for a in (~alarm, alarm)] for p in (right, 1.0 - right)]
+        sides.append(np.moveaxis(np.array(cells).sum(axis=-1), (0, 1), (-2, -1)))
+    return live_parameters(*sides)
 
 
 @dataclass(frozen=True)
@@ -123,33 +108,16 @@ def truth_of(
     each event's verdict and probability of a right answer.
     """
     shifted, alarm, right = (windowed(v, window) for v in (stream.shifted, detected, chance))
-    live = _live(shifted, np.asarray(alarm, dtype=bool), right)
-    given = {name: live.get(name, parameters.get(name, np.nan)) for name in tree.parameters}
-    risk = np.asarray(expectation(tree, given), dtype=np.float64)
+    rate = shifted.mean(axis=1)
+    live = {"p_shift": rate, **parameters_of_rows(shifted, alarm, right)}
+    risk = np.asarray(expectation(tree, {**parameters, **live}), dtype=np.float64)
     due = np.zeros(stream.n, dtype=bool)
     if tolerable is not None:
         levels, place = np.unique(stream.shift.rate, return_inverse=True)
-        lasting = {name: parameters.get(name, np.nan) for name in tree.parameters}
-        costs = np.asarray(expectation(tree, {**lasting, "p_shift": levels}))
+        costs = np.asarray(expectation(tree, {**parameters, "p_shift": levels}))
         due = np.broadcast_to(costs > tolerable, levels.shape)[place]
     accuracy = windowed(stream.correct, window).mean(axis=1)
-    return Truth(live["p_shift"], accuracy, np.broadcast_to(risk, accuracy.shape), due)
-
-
-def _live(shifted: np.ndarray, alarm: np.ndarray, chance: np.ndarray) -> dict[str, Floats]:
-    """The live parameters of each window (row); 0 for what does not occur in it."""
-
-    def share(part: np.ndarray, whole: np.ndarray) -> Floats:
-        result: Floats = (part * whole).sum(axis=1) / np.maximum(whole.sum(axis=1), 1)
-        return result
-
-    rate, clean = shifted.mean(axis=1), ~shifted
-    found = {"p_shift": rate, "tpr": share(alarm, shifted), "tnr": share(~alarm, clean)}
-    for name, side in (("clean", clean), ("shifted", shifted)):
-        found[f"accuracy_{name}"] = share(chance, side)
-        found[f"accuracy_{name}_detected"] = share(chance, side & alarm)
-        found[f"accuracy_{name}_undetected"] = share(chance, side & ~alarm)
-    return found
+    return Truth(rate, accuracy, np.broadcast_to(risk, accuracy.shape), due)
 
 
 def windowed(values: ArrayLike, window: int) -> np.ndarray:
