@@ -97,12 +97,16 @@ class Cbpe:
         levels = np.repeat([b[0] / b[1] for b in blocks], [b[2] for b in blocks])
         return cls(tuple(values.tolist()), tuple(levels.tolist()))
 
+    def probability(self, confidence: ArrayLike) -> Floats:
+        """Of being right, case by case; NaN without a confidence."""
+        return np.interp(np.asarray(confidence, dtype=np.float64), self.knots, self.levels)
+
     def estimate(self, confidences: ArrayLike) -> Floats:
         """The accuracy to expect of the cases along the last axis; NaN cases are left out."""
-        x = np.asarray(confidences, dtype=np.float64)
-        given = ~np.isnan(x)
+        right = self.probability(confidences)
+        given = ~np.isnan(right)
         count = given.sum(axis=-1)
-        total = np.where(given, np.interp(x, self.knots, self.levels), 0.0).sum(axis=-1)
+        total = np.where(given, right, 0.0).sum(axis=-1)
         return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 

@@ -16,7 +16,8 @@ True
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
@@ -68,6 +69,15 @@ class ExperimentError(ValueError):
         self.place = place
 
 
+@contextmanager
+def _about(*place: str) -> Iterator[None]:
+    """What is wrong here is about this key of the file."""
+    try:
+        yield
+    except ValueError as error:
+        raise ExperimentError(place, str(error)) from error
+
+
 @dataclass(frozen=True)
 class Experiment:
     """What to draw, and how to estimate."""
@@ -98,10 +108,8 @@ class Experiment:
     def estimator(self, calibration: Calibration) -> Estimator:
         """The estimator on a calibration."""
         limit = self.tolerable
-        try:
+        with _about("risk"):
             return Estimator(calibration, self.tree, constants=self.constants, tolerable=limit)
-        except ValueError as error:
-            raise ExperimentError(("risk",), str(error)) from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,10 +172,12 @@ def table_source(
     `groups` are those of the rows to calibrate on; `without` names kinds to leave out there.
     """
     kinds = pool.kinds if experiment.kinds is None else experiment.kinds
-    wanted = _of(pool, (CLEAN, *kinds), ("stream", "kinds"))
     notes: tuple[str, ...] = ()
     given = pool if learned is None else learned
-    kept = ~_of(given, without, ("calibration", "without"))
+    with _about("stream", "kinds"):
+        wanted = pool.of((CLEAN, *kinds))
+    with _about("calibration", "without"):
+        kept = ~given.of(without)
     if learned is None:
         half = _half(pool, groups, np.random.default_rng([experiment.seed, 2]))
         kept &= half
@@ -178,16 +188,12 @@ def table_source(
         notes = (f"the table is divided: {many}",)
     rows, chosen = given.taken(kept), None if groups is None else groups[kept]
     pool = pool.taken(wanted)
-    try:
+    with _about("calibration"):
         calibration = calibrate(
             rows.columns, rows.kind, rows.correct, groups=chosen, seed=experiment.seed
         )
-    except ValueError as error:
-        raise ExperimentError(("calibration",), str(error)) from error
-    try:
+    with _about("stream"):
         cells = calibration.place(pool.columns).astype(np.int64)
-    except ValueError as error:
-        raise ExperimentError(("stream",), str(error)) from error
     shifted = pool.kind != CLEAN
     known = parameters_of_rows(shifted, _detected(calibration, cells), pool.correct)
     estimator = experiment.estimator(calibration)
@@ -201,13 +207,6 @@ def table_source(
         _chances(calibration, cells, shifted, pool.correct),
         notes=(*notes, *calibration.notes),
     )
-
-
-def _of(pool: Pool, kinds: tuple[str, ...], place: tuple[str, ...]) -> np.ndarray:
-    try:
-        return pool.of(kinds)
-    except ValueError as error:
-        raise ExperimentError(place, str(error)) from error
 
 
 def _half(pool: Pool, groups: np.ndarray | None, rng: np.random.Generator) -> np.ndarray:
@@ -225,16 +224,13 @@ def _half(pool: Pool, groups: np.ndarray | None, rng: np.random.Generator) -> np
 
 def _cbpe(rows: Pool, score: str) -> Cbpe:
     """Fitted, as its authors do, on clean rows alone; the score falls with confidence."""
-    if score not in rows.columns:
-        there = ", ".join(rows.columns)
-        message = f"cbpe: the table has no score {score!r}. Set confidence_from to one of {there}"
-        raise ExperimentError(("confidence_from",), message)
-    confidence = 1.0 - rows.columns[score]
-    some = (rows.kind == CLEAN) & np.isfinite(confidence)
-    try:
+    with _about("confidence_from"):
+        if score not in rows.columns:
+            there = ", ".join(rows.columns)
+            raise ValueError(f"cbpe: the table has no score {score!r}; scores are {there}")
+        confidence = 1.0 - rows.columns[score]
+        some = (rows.kind == CLEAN) & np.isfinite(confidence)
         return Cbpe.fit(confidence[some], rows.correct[some])
-    except ValueError as error:
-        raise ExperimentError(("confidence_from",), f"cbpe {error}") from error
 
 
 def _detected(calibration: Calibration, cells: np.ndarray) -> np.ndarray:
@@ -315,16 +311,11 @@ class Simulated:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
+        made = self.experiment
+        own = ("unit", "tolerable", "alarm_window", "calibrated_on", "streamed", "notes")
         return {
-            "events": self.experiment.events,
-            "window": self.experiment.window,
-            "repeats": self.experiment.repeats,
-            "unit": self.unit,
-            "tolerable": self.tolerable,
-            "alarm_window": self.alarm_window,
-            "calibrated_on": dict(self.calibrated_on),
-            "streamed": list(self.streamed),
-            "notes": list(self.notes),
+            **{name: getattr(made, name) for name in ("events", "window", "repeats")},
+            **{name: getattr(self, name) for name in own},
             "flags": {flag: MEANING.get(flag, "") for flag in self.flags},
             "cases": [case.to_dict() for case in self.cases],
         }
@@ -381,21 +372,16 @@ def _case(
     looks_back = None
     for repeat in range(experiment.repeats):
         rng = np.random.default_rng([experiment.seed, number, repeat])
-        try:
+        with _about("stream"):
             stream, chance = source.draw(experiment, rng)
-        except ValueError as error:
-            raise ExperimentError(("stream",), str(error)) from error
         cells = estimator.calibration.place(stream.columns)
+        known = {
+            "detected": _detected(estimator.calibration, cells),
+            "chance": chance,
+            "tolerable": estimator.tolerable,
+        }
         truths.append(
-            truth_of(
-                stream,
-                experiment.window,
-                estimator.tree,
-                source.parameters,
-                detected=_detected(estimator.calibration, cells),
-                chance=chance,
-                tolerable=estimator.tolerable,
-            )
+            truth_of(stream, experiment.window, estimator.tree, source.parameters, **known)
         )
         shrink: Any = 1.0
         if watch is not None:
