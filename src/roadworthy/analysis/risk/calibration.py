@@ -130,24 +130,23 @@ class Calibration:
     """Whose alarms call a person; rows with and without one are then counted apart."""
 
     def __post_init__(self) -> None:
-        expected, width = (len(self.kinds), 2, self.cells), 1 + len(self.names) * len(POWERS)
-        wrong = None
-        if self.table.shape != expected or self.table.dtype.kind != "i" or (self.table < 0).any():
-            wrong = f"counts must be whole numbers of shape {expected}, found {self.table.shape}"
-        elif self.kinds[:1] != (CLEAN,) or len(set(self.kinds)) != len(self.kinds):
-            wrong = f"kinds are {CLEAN!r} first and distinct, found {self.kinds}"
-        elif any(len(getattr(self, m).coefficients) != width for m in _MODELS):
-            wrong = f"{len(self.names)} supervisors need {width} coefficients a model"
-        elif not len(self.names) == len(self.references) == len(self.reach) or not (
-            self.names and all(self.references)
-        ):
-            wrong = "every supervisor needs its reference scores and their reach"
-        elif self.deployed is not None and self.deployed.name not in self.names:
-            wrong = f"alarms of {self.deployed.name}, which is not among {', '.join(self.names)}"
-        elif self.cells > MOST_CELLS:
-            wrong = f"at most {MOST_CELLS} cells are supported, found {self.cells}"
-        if wrong is not None:
-            raise ValueError(f"calibration: {wrong}")
+        width = 1 + len(self.names) * len(POWERS)
+        models = self.shift, self.right_clean, self.right_shifted
+        whole = (
+            self.table.shape == (len(self.kinds), 2, self.cells)
+            and self.table.min(initial=0) >= 0
+            and self.kinds[:1] == (CLEAN,)
+            and len(set(self.kinds)) == len(self.kinds)
+            and all(len(model.coefficients) == width for model in models)
+            and len(self.names) == len(self.references) == len(self.reach)
+            and all(self.references)
+        )
+        if not whole:
+            raise ValueError("calibration: names, kinds, models and counts do not fit together")
+        if self.deployed is not None and self.deployed.name not in self.names:
+            raise ValueError(f"alarms of {self.deployed.name}, not among {', '.join(self.names)}")
+        if self.cells > MOST_CELLS:
+            raise ValueError(f"calibration: at most {MOST_CELLS} cells, found {self.cells}")
         self.table.setflags(write=False)
 
     def __eq__(self, other: object) -> bool:
