@@ -288,7 +288,7 @@ class Simulation(_Strict):
         if table.kind is None or table.correct is None or not some.any():
             message = f"{name} needs the columns kind and correct, or another table named as truth"
             raise self.error(place, message)
-        pool = Pool(table.columns, table.kind, table.correct).taken(some)
+        pool = Pool(table.columns, table.kind.astype(str), table.correct.astype(bool)).taken(some)
         return pool, None if table.group is None else table.group[some]
 
     def _check_together(self) -> None:

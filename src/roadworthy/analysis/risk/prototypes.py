@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 
 from roadworthy.registry import did_you_mean
 
-from .tree import LIVE_PARAMETERS, Branch, Leaf, Node, Tree
+from .tree import LIVE_PARAMETERS, Branch, Leaf, Node, Tree, expectation
 
 ADJECTIVES = {"shift": "shifted", "module_failure": "module_failed"}
 """What a case is called that an event happened to, if it is not the event's own name."""
@@ -167,15 +167,17 @@ def answer_costs(tree: Tree) -> tuple[float, float] | None:
     >>> answer_costs(base_tree(POLYP_COSTS)), answer_costs(detector_tree(POLYP_COSTS))
     ((635.0, 6735.0), None)
     """
-    kinds = _two_ways(tree.root)
-    found = set()
-    for kind, accuracy in (("p_shift", "accuracy_shifted"), (None, "accuracy_clean")):
-        answers = _two_ways(kinds.get(kind))
-        right, wrong = answers.get(accuracy), answers.get(None)
-        if not (isinstance(right, Leaf) and isinstance(wrong, Leaf)):
-            return None
-        found.add((float(right.cost), float(wrong.cost)))
-    return found.pop() if len(found) == 1 else None
+    if set(tree.parameters) != set(OF_EVENTS):
+        return None
+    # Figure 1 costs right a + wrong (1 - a), a = p a_shifted + (1 - p) a_clean, at every corner and
+    # at odd points in between.
+    p, clean, shifted = np.array([*np.ndindex(2, 2, 2), (0.3, 0.6, 0.2), (0.9, 0.1, 0.7)]).T
+    cost = np.asarray(expectation(tree, dict(zip(OF_EVENTS, (p, clean, shifted), strict=True))))
+    wrong, right = float(cost[0]), float(cost[2])
+    same = np.allclose(
+        cost, wrong + (right - wrong) * (p * shifted + (1.0 - p) * clean), rtol=1e-12
+    )
+    return (right, wrong) if same else None
 
 
 def several_events(
@@ -256,12 +258,6 @@ def _verdict(detected: str | None, undetected: str | None, kind: str, costs: Cos
     none = _answer(f"accuracy_{kind}_undetected", costs)
     branches = Branch("detected", detected, alarm), Branch("undetected", undetected, none)
     return Node("verdict", branches)
-
-
-def _two_ways(place: Node | Leaf | None) -> dict[str | float | None, Node | Leaf]:
-    """What follows by probability at a node of two branches; nothing elsewhere."""
-    two = isinstance(place, Node) and len(place.branches) == 2
-    return {b.p: b.then for b in place.branches} if isinstance(place, Node) and two else {}
 
 
 def _meeting(left: tuple[str, ...], happened: tuple[str, ...], costs: Costs) -> Node:

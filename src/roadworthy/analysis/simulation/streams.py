@@ -16,7 +16,8 @@ probability `tpr` on a shifted event and 1 - `tnr` on a clean one.
 >>> shift = draw_shift(schedule, 10, batches=2, rng=np.random.default_rng(0))
 >>> shift.shifted.astype(int).tolist()
 [0, 0, 0, 0, 0, 0, 1, 1, 1, 1]
->>> pool = Pool({"energy": np.arange(4.0)}, ["clean", "clean", "fog", "fog"], [1, 1, 0, 1])
+>>> kind = np.array(["clean", "clean", "fog", "fog"])
+>>> pool = Pool({"energy": np.arange(4.0)}, kind, np.array([True, True, False, True]))
 >>> stream = draw_stream(pool, shift, rng=np.random.default_rng(0))
 >>> set(stream.columns["energy"][stream.shifted].tolist())
 {2.0, 3.0}
@@ -29,7 +30,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from roadworthy.analysis.risk.calibration import CLEAN
@@ -194,14 +194,6 @@ class Pool:
     columns: Mapping[str, np.ndarray]
     kind: np.ndarray
     correct: np.ndarray
-
-    def __init__(
-        self, columns: Mapping[str, ArrayLike], kind: ArrayLike, correct: ArrayLike
-    ) -> None:
-        scores = {name: np.asarray(column, dtype=np.float64) for name, column in columns.items()}
-        object.__setattr__(self, "columns", scores)
-        object.__setattr__(self, "kind", np.asarray(kind).astype(str))
-        object.__setattr__(self, "correct", np.asarray(correct).astype(bool))
 
     @property
     def n(self) -> int:
