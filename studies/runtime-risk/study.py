@@ -25,7 +25,7 @@ from estimators import Estimate, Read, by_peers, with_detectors, without_detecto
 from trials import RATES, Scores, Trial, trials
 
 from roadworthy.analysis.simulation.estimators import Estimated
-from roadworthy.analysis.simulation.truth import error_of
+from roadworthy.analysis.simulation.experiment import error_of
 
 HERE = Path(__file__).resolve().parent
 TABLES, CACHE = HERE / "tables", HERE / "cache"

@@ -177,7 +177,7 @@ def test_what_each_cell_means_adds_up_to_the_estimate(calibration, windows, monk
 
 
 @given(st.data())
-@settings(max_examples=30)
+@settings(max_examples=15)
 def test_any_counts_give_finite_figures_within_their_bounds(calibration, data):
     cells = calibration.cells
     counts = np.zeros(cells)

@@ -65,6 +65,7 @@ def by_paths(content, parameters, reach=1.0):
 
 
 @given(trees, values)
+@settings(max_examples=40)
 def test_the_expectation_is_the_sum_over_all_paths(tree, parameters):
     paths = by_paths(tree.to_dict(), parameters)
     assert expectation(tree, parameters) == pytest.approx(
@@ -83,6 +84,7 @@ def test_the_expectation_is_the_sum_over_all_paths(tree, parameters):
 
 
 @given(trees, values)
+@settings(max_examples=30)
 def test_derivatives_are_those_of_finite_differences(tree, parameters):
     slopes = derivatives(tree, parameters)
     assert set(slopes) == set(tree.parameters)
@@ -97,6 +99,7 @@ def test_derivatives_are_those_of_finite_differences(tree, parameters):
 
 
 @given(trees)
+@settings(max_examples=30)
 def test_a_tree_survives_plain_data(tree):
     assert Tree.from_dict(tree.to_dict()) == tree
 

@@ -16,7 +16,17 @@ from roadworthy.analysis.risk.rates import Rates
 from roadworthy.analysis.risk.rates.base import OUTSIDE
 from roadworthy.analysis.risk.tree import Branch, Leaf, Node, Tree
 from roadworthy.analysis.simulation.estimators import Cbpe, Estimated, Estimators, StreamWindows
-from roadworthy.analysis.simulation.experiment import Experiment, detector_source, run_experiment
+from roadworthy.analysis.simulation.experiment import (
+    Experiment,
+    alarm_record,
+    detector_source,
+    error_of,
+    parameters_of_rows,
+    run_experiment,
+    truth_of,
+    window_counts,
+    windowed,
+)
 from roadworthy.analysis.simulation.streams import (
     BATCHES,
     CLEAN,
@@ -32,14 +42,6 @@ from roadworthy.analysis.simulation.streams import (
     draw_stream,
     draw_verdicts,
     verdict_rows,
-)
-from roadworthy.analysis.simulation.truth import (
-    alarm_record,
-    error_of,
-    parameters_of_rows,
-    truth_of,
-    window_counts,
-    windowed,
 )
 from roadworthy.registry import register, remove
 from roadworthy.spec.simulation import Simulation

@@ -155,13 +155,13 @@ def test_alarms_under_a_shift_that_is_tolerable_are_not_false(found, table):
     """Half of the events are shifted and cost just less than the limit."""
     content = found(
         "stream: {scores: scores.csv, shift: [{constant: 0.0, events: 2000}, "
-        "{constant: 0.5, events: 8000}]}\n"
+        "{constant: 0.5, events: 4000}]}\n"
         "risk: {costs: {wrong: 10}, unit: EUR per case, tolerable: 2.9}\n"
         "estimators: [event_tree]\nalarm: {false_alarms: 1 per week, events_per_day: 2000}\n"
     )
     alarms = content["cases"][0]["alarms"]
     assert (alarms["due"], alarms["false"], alarms["quiet_events"]) == (0, 0, 2000)
-    assert alarms["under_tolerable_shift"] > 0 and alarms["tolerable_shift_events"] == 8000
+    assert alarms["under_tolerable_shift"] > 0 and alarms["tolerable_shift_events"] == 4000
 
 
 MISTAKES = [
@@ -302,12 +302,17 @@ def test_every_example_runs_as_it_is_but_shorter(cli, tmp_path, name):
     text = (RUNTIME / f"{name}.yaml").read_text().replace("../scores", scores)
     content = {**yaml.safe_load(text), "repeats": 1}
     if name == "detectors":
+        content["stream"]["detector"]["grid"] = 4
         content["stream"]["shift"]["events"] = 500
+    if name == "bursts":
+        content["stream"]["shift"][0]["events"] = 1000
+    if name == "step":
+        content["stream"]["shift"][0]["events"] = 1000
     (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(content))
     answer = cli("simulate", tmp_path / f"{name}.yaml", "--json")
     assert answer.code == 0, answer.err
     found = json.loads(answer.out)
-    assert len(found["cases"]) == (55 if name == "detectors" else 1)
+    assert len(found["cases"]) == (10 if name == "detectors" else 1)
     for case in found["cases"]:
         error = case["errors"]["event_tree"]["accuracy"]["mean_absolute"]
         assert error is None or error < 0.25, case["source"]

@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from roadworthy.analysis.simulation.experiment import (
+        AlarmRecord,
         Case,
+        Error,
         Simulated,
         Source,
         Watch,
         WatchedStream,
     )
-    from roadworthy.analysis.simulation.truth import AlarmRecord, Error
     from roadworthy.spec.simulation import Simulation
 
 NAMES = {"event_tree": "event tree (roadworthy)", "cbpe": "confidence (CBPE)"}
