@@ -194,7 +194,7 @@ def test_tables_that_cannot_be_learned_from_are_refused(cli, tmp_path, text, say
         (("--cost", "wrong=1", "--cost", "right=2"), "swap"),
         (("--tree", "tree.yaml", "--cost", "wrong=1"), "exclude each other"),
         (("--unit", "EUR"), "--cost right="),
-        (("--tolerable", "1"), "no outcome costs more than 1"),
+        (("--tolerable", "1"), "tolerable must lie between"),
         (("--tolerable", "nan"), "nan"),
         (("--tolerable", "0.9"), "cannot be exceeded"),
         (("--false-alarms", "seldom"), "1 per month"),
