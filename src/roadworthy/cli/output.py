@@ -109,10 +109,10 @@ def cost_of(unit: str) -> str:
     return f"Expected {unit}" if unit.startswith("cost") else f"Expected cost ({unit})"
 
 
-def utc(seconds: float) -> str:
+def date_text(seconds: float) -> str:
     """A time as people read it.
 
-    >>> utc(1772409600.0), utc(12.5), utc(float("nan")), utc(1e13)
+    >>> date_text(1772409600.0), date_text(12.5), date_text(float("nan")), date_text(1e13)
     ('2026-03-02 00:00 UTC', '12.5 s', '', '1e+13 s')
     """
     if seconds != seconds:

@@ -148,7 +148,9 @@ def _label_queue(
         output.console(stderr=True).print(f"state: {chosen}", soft_wrap=True)
     print("id\tprobability\ttime")
     for question in found:
-        print(f"{question['id']}\t{question['probability']:.6g}\t{output.utc(question['time'])}")
+        print(
+            f"{question['id']}\t{question['probability']:.6g}\t{output.date_text(question['time'])}"
+        )
 
 
 def _merge(

@@ -13,7 +13,7 @@ from typer import Argument, Option
 
 from roadworthy.cli import exits, output
 from roadworthy.cli.options import BundleFile, Json
-from roadworthy.cli.output import bars, bundle_notes, cost_of, coverage_of, many, percent, utc
+from roadworthy.cli.output import bars, bundle_notes, cost_of, coverage_of, date_text, many, percent
 from roadworthy.cli.progress import open_progress
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def _print(path: Path, stream: Path, found: Replay, windows: Sequence[ReplayedWi
     bundle = found.bundle
     columns = {
         "Events": [f"{w.first:,}–{w.last:,}" for w in windows],
-        "Until": [utc(w.time) for w in windows],
+        "Until": [date_text(w.time) for w in windows],
         "Shifted": [f"{w.state.rate:.0%}" if w.told else "" for w in windows],
         "Accuracy": [_accuracy(w) for w in windows],
         "Truth": [_truth(w) for w in windows],
@@ -224,7 +224,7 @@ def _alarm(found: Replay, alarm: Alarm) -> str:
     from roadworthy.analysis.risk.amounts import amount, priced
 
     bundle = found.bundle
-    when = f" ({utc(alarm.time)})" if not math.isnan(alarm.time) else ""
+    when = f" ({date_text(alarm.time)})" if not math.isnan(alarm.time) else ""
     at = f"event {alarm.event:,}{when}"
     if alarm.kind == "cannot tell":
         return f"NO ESTIMATE at {at}, for a whole window: {alarm.reason}."
