@@ -74,7 +74,7 @@ def keeps_the_laws_of_a_distance(component: Component) -> Iterator[str]:
 
 
 def separates_different_values(component: Component) -> Iterator[str]:
-    """Of values that were drawn, some pair of every kind is apart."""
+    """Some pair of values of every kind is apart."""
     distance, apart = component.bind(), dict[str, bool]()
     for kind, one, other in _pairs(component):
         apart[kind] = apart.get(kind, False) or distance(one, other) > TOLERANCE

@@ -20,8 +20,6 @@ from roadworthy.data.values import KINDS
 from roadworthy.measures.scored import Scored
 from roadworthy.registry import Component
 
-SEEDS = range(5)
-
 
 def declares_kinds_and_direction(component: Component) -> Iterator[str]:
     """`register("measures", name, of=(output, target), better="higher")`."""
@@ -98,7 +96,7 @@ def perfect_answers_are_best(component: Component) -> Iterator[str]:
 
 def _tries(component: Component) -> Iterator[tuple[Callable[..., Any], Answered]]:
     of = tuple(component.traits.get("of", ()))
-    for seed in SEEDS:
+    for seed in range(5):
         cases = drawn_answers(*of, seed=seed) if len(of) == 2 else None
         if cases is not None:
             yield component.bind(), cases

@@ -1,5 +1,4 @@
-"""Transforms: kind, type and shape are kept, the input is never changed, and chance comes from the
-generator alone.
+"""Transforms: kind, type and shape are kept, inputs never changed, chance is the generator's alone.
 
 >>> from roadworthy.registry import get
 >>> list(input_is_never_changed(get("transforms", "gaussian_noise")))

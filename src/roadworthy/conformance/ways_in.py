@@ -33,11 +33,9 @@ def takes_what_every_data_set_may_say(component: Component) -> Iterator[str]:
 
 def says_which_kinds_it_gives(component: Component) -> Iterator[str]:
     """`gives={"inputs": (…), "targets": (…)}`, so that a list of loaders can say what they are for."""
-    gives = component.traits.get("gives", {})
     for part in ("inputs", "targets"):
-        kinds = gives.get(part, ())
-        unknown = [k for k in kinds if k not in KINDS]
-        if not kinds or unknown:
+        kinds = component.traits.get("gives", {}).get(part, ())
+        if not kinds or not set(kinds) <= set(KINDS):
             yield f"gives[{part!r}] is {kinds!r}; names of kinds were expected: {', '.join(KINDS)}"
 
 

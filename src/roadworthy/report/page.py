@@ -81,9 +81,9 @@ def claim_blocks(run: Record) -> list[Block]:
     )
     rows = [_chart_row(run, c) for c in run.claims]
     caption = (
-        "Value (disc: met, diamond: breached, ring: inconclusive) and the bound that decided (end of the thick bar) "
+        "Value (disc: met, diamond: breached, circle: inconclusive) and the bound that decided (end of the thick bar) "
         "against the limit (tick; the arrow points to the side that holds). Thin grey bar: the interval. Small grey "
-        "rings: the places of a claim over several."
+        "circles: the places of a claim over several."
     )
     blocks.append(
         Chart(

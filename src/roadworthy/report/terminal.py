@@ -1,4 +1,4 @@
-"""Blocks for the command line: as many columns of a table as the terminal has room for, status with colour and a mark.
+"""Blocks for the command line: as many columns of a table as fit, status with colour and a mark.
 
 >>> table = Table([Column("Slice", number=False), Column("n")], [["label=Shirt", "200"]], brief=5)
 >>> [column.header for column in rendered([table], 40)[0].columns]

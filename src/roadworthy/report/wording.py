@@ -19,7 +19,7 @@ from roadworthy.spec.limits import quantities
 from roadworthy.store.record import ClaimRecord, Judged, Record
 
 MARKS = {"met": "✓", "breached": "✗", "inconclusive": "?", "no claims": "–"}
-"""A status is never told by colour alone."""
+"""Colour is never the only sign of a status."""
 MOST_NOTES = 4
 """Notes in sight, so that the claims stay on the first screen."""
 LONGEST = 240

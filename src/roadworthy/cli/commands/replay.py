@@ -13,7 +13,7 @@ from typer import Argument, Option
 
 from roadworthy.cli import exits, output
 from roadworthy.cli.options import BundleFile, Json
-from roadworthy.cli.output import bars, bundle_notes, cost_of, coverage_of, date_text, many, percent
+from roadworthy.cli.output import bundle_notes, cost_of, date_text, many, percent
 from roadworthy.cli.progress import open_progress
 
 if TYPE_CHECKING:
@@ -184,16 +184,16 @@ def _head(path: Path, stream: Path, found: Replay, rows: int) -> list[str]:
         f"{title}{stream}: {many(found.events, 'event')}, "
         f"{many(len(windows), 'window')} of {found.window:,}{every}",
         f"{path}: calibrated on rows of {kinds}",
-        coverage_of(bundle),
+        output.coverage_of(bundle),
         f"Not visible without labels: {'; '.join(bundle.blind_to)}.",
         *(f"warning: {warning}" for warning in bundle.warnings),
         *(f"note: {note}" for note in _notes(found)),
         "",
-        f"accuracy  {bars(accuracy, np.array([w.told for w in windows]))}"
+        f"accuracy  {output.bars(accuracy, np.array([w.told for w in windows]))}"
         "  from 0% ▁ to 100% █, ? no estimate",
     ]
     if np.isfinite(truth).any():
-        lines.append(f"truth     {bars(truth, np.isfinite(truth))}")
+        lines.append(f"truth     {output.bars(truth, np.isfinite(truth))}")
     if rows < len(windows):
         lines.append(f"{rows} of {len(windows):,} windows; --all shows all, --out writes all")
     return lines

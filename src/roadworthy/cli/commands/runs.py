@@ -28,8 +28,7 @@ def runs(
         raise StoreError(f"there is no folder {folder}; name the one that holds the runs")
     found = RunIndex(folder).runs()
     if json:
-        rows = [{**row, "folder": str(folder / row["folder"])} for row in found]
-        output.print_json([{k: v for k, v in row.items() if k != "headline"} for row in rows])
+        output.print_json([{**row, "folder": str(folder / row["folder"])} for row in found])
         return
     if not found:
         print(f"no runs in {folder}")
