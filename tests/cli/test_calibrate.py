@@ -156,13 +156,15 @@ def test_a_tree_that_cannot_be_used_is_refused(tmp_path, text, says):
         chosen_tree([], None, tmp_path / "tree.yaml")
 
 
+def test_the_cost_that_is_assumed_for_the_other_call_is_noted():
+    assert chosen_tree(["wrong=40", "necessary=5", "unnecessary=1"], None, None).notes == ()
+    (note,) = chosen_tree(["wrong=40", "necessary=5"], None, None).notes
+    assert "unnecessary calls" in note and "Using 5" in note
+
+
 def test_the_detector_whose_alarms_call_a_person_is_counted(cli, table, tmp_path):
     costs = ("--cost", "wrong=40", "--cost", "necessary=5", "--cost", "unnecessary=1")
-    notes = answered(cli, table, *costs)["notes"]
-    assert any("--detector" in note for note in notes)
-    assert not any("No cost of" in note for note in notes)
-    notes = answered(cli, table, *costs[:4])["notes"]
-    assert any("unnecessary calls" in note and "Using 5" in note for note in notes)
+    assert any("--detector" in note for note in answered(cli, table, *costs)["notes"])
     answered(cli, table, *costs, "--detector", "energy", "--threshold", 2)
     deployed = Bundle.load(tmp_path / "scores.bundle.json").calibration.deployed
     assert deployed is not None and (deployed.name, deployed.threshold) == ("energy", 2.0)

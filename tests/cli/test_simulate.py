@@ -291,7 +291,15 @@ def test_uniform_and_mixed_batches_are_read_by_their_own_estimator(found, togeth
     assert flagged == (1.0 if together == 1 else 0.0)
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in RUNTIME.glob("*.yaml")))
+EXAMPLES = [
+    pytest.param(
+        path.stem, marks=[pytest.mark.slow] if path.stem in ("autocorrelated", "bursts") else []
+    )
+    for path in sorted(RUNTIME.glob("*.yaml"))
+]
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
 def test_every_example_runs_as_it_is_but_shorter(cli, tmp_path, name):
     scores = str(RUNTIME.parent / "scores")
     text = (RUNTIME / f"{name}.yaml").read_text().replace("../scores", scores)
