@@ -12,7 +12,7 @@ import pytest
 from roadworthy.analysis.risk.tree import Tree, expectation
 from roadworthy.assessment import assess as assessing
 from roadworthy.assessment.assess import Run, assess
-from roadworthy.assessment.observing import Observations
+from roadworthy.assessment.observations import Observations
 from roadworthy.spec import Assessment, SpecError
 from roadworthy.store import RunFolder
 

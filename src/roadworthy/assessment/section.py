@@ -23,10 +23,9 @@ from typing import Any, ClassVar
 from pydantic import BaseModel
 
 from roadworthy.analysis import performance
-from roadworthy.analysis.calibration import Threshold
 from roadworthy.analysis.observed import Observed
-from roadworthy.assessment.observing import Observations, slice_label
-from roadworthy.assessment.supervising import supervised
+from roadworthy.assessment.observations import Observations, slice_label
+from roadworthy.assessment.supervisors import with_supervisors
 from roadworthy.claims import Quantity
 from roadworthy.data.samples import Dataset
 from roadworthy.execution.plan import Plan, Wants, resolve
@@ -102,10 +101,6 @@ class Section:
         """Its part of the reports: `record` is its own, `run` the whole one with its findings."""
         return []
 
-    def thresholds(self, result: Result) -> Mapping[str, Threshold]:
-        """Scores with thresholds that the monitor may read as alarms, by the label in `Observed.scores`."""
-        return {}
-
 
 def sections_of(spec: Assessment) -> dict[str, Section]:
     """The sections that run in an assessment, each after those whose results it reads; ours before those of other packages."""
@@ -133,7 +128,7 @@ def _awaited(name: str, waiting: Sequence[str]) -> list[str]:
 
 def with_wants(plan: Plan) -> Plan:
     """The plan with its supervisors, and all that they and the sections want."""
-    plan = supervised(plan)
+    plan = with_supervisors(plan)
     for section in sections_of(plan.spec).values():
         plan = replace(plan, wants=plan.wants | section.wants(plan))
     return plan
@@ -143,7 +138,7 @@ def plan_assessment(
     spec: Assessment, *, subject: System | None = None, data: Mapping[str, Dataset] | None = None
 ) -> Plan:
     """All that an assessment will do, checked by every section before the first case runs."""
-    from roadworthy.assessment.judging import check_claims
+    from roadworthy.assessment.judgement import check_claims
 
     plan = with_wants(resolve(spec, subject=subject, data=data))
     plan.check_case_ids()
@@ -186,11 +181,33 @@ def places(claim: ClaimSpec, spec: Assessment, observed: Observations) -> list[P
     ]
 
 
-def judged_place(evidence: Evidence, place: Place, plan: Plan) -> Evidence:
-    """The evidence; of one slice of many with the reason why it is not judged, if it is too small."""
-    if not place.part:
-        return evidence
-    return performance.judged_if_large(evidence, plan.spec.smallest_slice)
+def evidence_at(
+    claim: ClaimSpec,
+    plan: Plan,
+    observed: Observations,
+    known: Callable[[Place], Evidence],
+    *,
+    compared: bool = False,
+) -> list[Evidence]:
+    """What is `known` at every place that a claim speaks of, or why nothing can be judged there.
+
+    `compared`: whether the quantity compares with the reference of the place.
+    """
+    found = []
+    for place in places(claim, plan.spec, observed):
+        if len(place.here) == 0:
+            evidence = nothing(claim.quantity, place, "no case is in this slice")
+        elif compared and len(place.reference) == 0:
+            reason = (
+                f"no case of {place.here.versus} is in this slice, so there is nothing to compare"
+            )
+            evidence = nothing(claim.quantity, place, reason)
+        else:
+            evidence = known(place)
+        if place.part:
+            evidence = performance.judged_if_large(evidence, plan.spec.smallest_slice)
+        found.append(evidence)
+    return found
 
 
 def nothing(quantity: str, place: Place, reason: str) -> Evidence:

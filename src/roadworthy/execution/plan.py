@@ -22,7 +22,7 @@ from roadworthy import registry
 from roadworthy.cases.circumstance import Circumstance, Condition
 from roadworthy.data.roles import check_roles
 from roadworthy.data.samples import DataError, Dataset, load
-from roadworthy.data.values import TASKS
+from roadworthy.data.values import TASKS, Kind
 from roadworthy.execution.versions import code_version, libraries, source_of, trace_version
 from roadworthy.measures import failure as failure_criteria
 from roadworthy.measures import for_values
@@ -258,14 +258,15 @@ class Plan:
         """A request by its column; one with a distance also by which one that is for the values of the module, and its code."""
         if not isinstance(request, Passes) or request.distance is None:
             return [request.column]
-        system = self.subject
-        kind = (
-            system.output_kind
-            if module == SYSTEM
-            else system.modules[module].outputs[system.traced_port(module)]
-        )
-        distance = resolved(request.distance, kind)
+        distance = resolved(request.distance, output_kind(self.subject, module))
         return [request.column, distance.name, source_of(distance)]
+
+
+def output_kind(system: System, module: str) -> Kind:
+    """What a module gives, or the system as a whole."""
+    if module == SYSTEM:
+        return system.output_kind
+    return system.modules[module].outputs[system.traced_port(module)]
 
 
 def resolve(

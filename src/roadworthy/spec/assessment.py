@@ -21,7 +21,7 @@ import inspect
 import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -51,11 +51,22 @@ Place = tuple[str | int, ...]
 _Part = TypeVar("_Part", bound=BaseModel)
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+class Strict(BaseModel):
+    """A part of the file that takes keys, and no others than these."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+    example: ClassVar[str] = ""
+    """How it is written; said if somebody writes a word or a number instead."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _keys(cls, raw: Any) -> Any:
+        if cls.example and not isinstance(raw, Mapping | cls):
+            raise ValueError(f"takes keys; write {cls.example}")
+        return raw
 
 
-class CircumstanceSpec(_Strict):
+class CircumstanceSpec(Strict):
     """A condition of use: exactly one of transform, where, data."""
 
     transform: str | None = Field(
@@ -95,7 +106,7 @@ class CircumstanceSpec(_Strict):
         return self
 
 
-class ClaimSpec(_Strict):
+class ClaimSpec(Strict):
     """What must hold. One key names the quantity: ``accuracy: {min: 0.9}``."""
 
     id: str = Field(description="What a hazard log points to")
@@ -162,7 +173,7 @@ class ClaimSpec(_Strict):
         return self
 
 
-class DataSpec(_Strict):
+class DataSpec(Strict):
     """Data sets by the role their rows play; a group never spans two roles."""
 
     test: dict[str, Any] = Field(
@@ -184,7 +195,7 @@ class DataSpec(_Strict):
         return {role: content for role, content in found.items() if content is not None}
 
 
-class ExecutionSpec(_Strict):
+class ExecutionSpec(Strict):
     """Where the work runs. None of this changes a finding."""
 
     workers: int | None = Field(
@@ -193,7 +204,7 @@ class ExecutionSpec(_Strict):
     chunk: int = Field(500, ge=1, description="Cases that are computed, kept and resumed together")
 
 
-class Assessment(_Strict):
+class Assessment(Strict):
     """The whole file."""
 
     name: str = Field("", description="Names the run; by default the file's folder")

@@ -8,17 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from roadworthy.analysis import performance
-from roadworthy.assessment.observing import Observations
-from roadworthy.assessment.section import (
-    Nothing,
-    Place,
-    Result,
-    Results,
-    Section,
-    judged_place,
-    nothing,
-    places,
-)
+from roadworthy.assessment.observations import Observations
+from roadworthy.assessment.section import Nothing, Place, Result, Results, Section, evidence_at
 from roadworthy.claims import Quantity
 from roadworthy.execution.plan import Plan
 from roadworthy.finding import Evidence, Finding
@@ -40,6 +31,8 @@ from roadworthy.report.blocks import (
 from roadworthy.spec import ClaimSpec
 from roadworthy.store.record import CircumstanceRecord, SliceRecord
 from roadworthy.store.record import Record as RunRecord
+
+COMPARED = {"difference": performance.difference, "relative_drop": performance.relative_drop}
 
 
 @register("sections", "performance")
@@ -89,11 +82,16 @@ class Performance(Section):
         self, claim: ClaimSpec, plan: Plan, observed: Observations, result: Result
     ) -> list[Evidence]:
         """The measure, its failures or its change at each place."""
-        spec = plan.spec
-        return [
-            judged_place(_evidence(claim.quantity, spec.measure_name, spec.seed, p), p, plan)
-            for p in places(claim, spec, observed)
-        ]
+        quantity, seed = claim.quantity, plan.spec.seed
+
+        def known(place: Place) -> Evidence:
+            if quantity == "failure_rate":
+                return performance.failure_rate(place.here, seed=seed)
+            if quantity in COMPARED:
+                return COMPARED[quantity](place.here, place.reference, seed=seed)
+            return performance.value(place.here, quantity, seed=seed)
+
+        return evidence_at(claim, plan, observed, known, compared=quantity in COMPARED)
 
     def view(self, record: Any, run: RunRecord) -> list[Block]:
         """Circumstances, slices, curves against level, and cases to look at."""
@@ -119,21 +117,6 @@ class Performance(Section):
                 "There is no failure to show, or none has a picture or text.",
             ),
         ]
-
-
-def _evidence(quantity: str, measure: str, seed: int, place: Place) -> Evidence:
-    here, reference = place.here, place.reference
-    if len(here) == 0:
-        return nothing(quantity, place, "no case is in this slice")
-    if quantity == "failure_rate":
-        return performance.failure_rate(here, seed=seed)
-    if quantity == measure:
-        return performance.value(here, quantity, seed=seed)
-    if len(reference) == 0:
-        reason = f"no case of {here.versus} is in this slice, so there is nothing to compare"
-        return nothing(quantity, place, reason)
-    compared = {"difference": performance.difference, "relative_drop": performance.relative_drop}
-    return compared[quantity](here, reference, seed=seed)
 
 
 @dataclass(frozen=True)

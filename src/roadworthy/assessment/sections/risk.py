@@ -30,7 +30,7 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from roadworthy.analysis import verdicts
 from roadworthy.analysis.calibration import Threshold
@@ -48,7 +48,7 @@ from roadworthy.analysis.risk.prototypes import (
 )
 from roadworthy.analysis.risk.tolerable import refuse_out_of_reach
 from roadworthy.analysis.risk.tree import Tree, checked
-from roadworthy.assessment.observing import Observations
+from roadworthy.assessment.observations import Observations
 from roadworthy.assessment.section import Result, Results, Section
 from roadworthy.claims import Quantity
 from roadworthy.execution.plan import Plan
@@ -56,7 +56,7 @@ from roadworthy.finding import About, Evidence
 from roadworthy.registry import did_you_mean, register
 from roadworthy.report import charts, numbers, wording
 from roadworthy.report.blocks import Block, Cell, Chart, Column, Heading, Table, Text
-from roadworthy.spec import Assessment, ClaimSpec, claimed, supervisor_label
+from roadworthy.spec import Assessment, ClaimSpec, Strict, claimed, supervisor_label
 from roadworthy.statistics.interval import Interval
 from roadworthy.store.record import Number, RecordPart, StoredInterval
 from roadworthy.store.record import Record as RunRecord
@@ -77,21 +77,6 @@ MEANINGS = {
     "accuracy_shifted_undetected": "right answers to shifted cases without one",
 }
 STATED = "as the assessment file states it"
-
-
-class Strict(BaseModel):
-    """A part of the file that takes keys, and no others than these."""
-
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
-    example: ClassVar[str] = ""
-    """How it is written, where somebody may write a word or a number instead."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _keys(cls, raw: Any) -> Any:
-        if cls.example and not isinstance(raw, Mapping | cls):
-            raise ValueError(f"takes keys; write {cls.example}")
-        return raw
 
 
 class CountedSpec(Strict):
@@ -309,11 +294,6 @@ def shifted_in_use(plan: Plan) -> float:
     )
 
 
-def says_how_often(plan: Plan) -> bool:
-    """Whether the file says of anything how often it occurs."""
-    return _rate(plan) is not None or any(p is not None for p in _stated(plan).values())
-
-
 def supposed(plan: Plan) -> list[str]:
     """What is said of filtered cases that count as often as in the test data; nothing where there are none."""
     stated, usual = _stated(plan), _usual(plan)
@@ -524,20 +504,17 @@ class Risk(Section):
                 notes.append(
                     f"risk: alarms are those of {label}. Set `risk: {{supervisor: …}}` to choose another."
                 )
-        constants, clean = spec.known_constants(), observed.clean
-        scored_by = label or spec.supervisor or _chosen(clean.scores)
+        scored_by = label or spec.supervisor or _chosen(observed.clean.scores)
         try:
-            kinds = _kinds(plan, clean, observed.others)
-            counted = [_rows(o, p, thresholds, label, scored_by) for o, p in kinds]
-            found = assess_risk(
-                spec.event_tree(), counted[0], counted[1:], constants=constants, seed=plan.spec.seed
+            found = expected_cost(
+                plan, observed, spec.event_tree(), thresholds.get(label), label, scored_by
             )
         except ValueError as error:
             return _none(str(error))
         confidence = plan.spec.confidence
         content = found.to_dict(confidence, spec.tolerable, loss_bins=spec.loss_bins or ())
         record = RiskRecord.model_validate({**content, "supervisor": label, "scored_by": scored_by})
-        said = (*supposed(plan), *constants_told(constants), *found.notes)
+        said = (*supposed(plan), *constants_told(spec.constants), *found.notes)
         notes += [f"risk: {note}" for note in said]
         return RiskResult(record, [found.finding(confidence)], notes, (), {}, found, label)
 
@@ -639,18 +616,28 @@ def _chosen(supervisors: Iterable[str]) -> str:
     return FUSED if FUSED in names else next(iter(names), "")
 
 
-def _rows(
-    observed: Observed,
-    probability: float,
-    thresholds: Mapping[str, Threshold],
-    label: str,
-    scored_by: str,
-) -> Rows:
-    alarm = verdicts.alarms(thresholds[label], observed, label) if label else None
-    score = observed.scores.get(scored_by)
-    return Rows(
-        observed.name, probability, observed.failure.astype(bool), alarm, observed.clusters, score
-    )
+def expected_cost(
+    plan: Plan,
+    observed: Observations,
+    tree: Tree,
+    threshold: Threshold | None = None,
+    label: str = "",
+    scored_by: str = "",
+) -> AssessedRisk:
+    """What a case costs by a tree; `threshold` is that of the supervisor whose alarms the tree asks for.
+
+    ValueError with the reason if it is unknown how often something occurs.
+    """
+
+    def rows(o: Observed, probability: float) -> Rows:
+        alarm = verdicts.alarms(threshold, o, label) if threshold is not None else None
+        score = o.scores.get(scored_by)
+        return Rows(o.name, probability, o.failure.astype(bool), alarm, o.clusters, score)
+
+    clean, *shifted = (rows(o, p) for o, p in _kinds(plan, observed.clean, observed.others))
+    spec = plan.spec.part(KEY, RiskSpec)
+    constants = spec.known_constants() if spec else {}
+    return assess_risk(tree, clean, shifted, constants=constants, seed=plan.spec.seed)
 
 
 def _kinds(plan: Plan, clean: Observed, others: Sequence[Observed]) -> list[tuple[Observed, float]]:

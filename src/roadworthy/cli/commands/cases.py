@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 from typer import Argument, Option
@@ -24,9 +24,6 @@ def add_to(app: typer.Typer) -> None:
 def _export(
     file: Annotated[Path, Argument(help="The assessment file.")],
     out: Annotated[Path, Option(help="A new folder.")],
-    format: Annotated[
-        Literal["png", "npz"], Option(help="png: one file a case; npz: one file for all.")
-    ] = "png",
     quiet: Annotated[bool, Option("--quiet", help="Show no progress.")] = False,
 ) -> None:
     """Write every case as a file, to be answered on other hardware or by another team.
@@ -38,7 +35,7 @@ def _export(
         from roadworthy.assessment.export import export as write
         from roadworthy.spec import Assessment
 
-        done = write(Assessment.read(file), out, format=format, progress=progress)
+        done = write(Assessment.read(file), out, progress=progress)
     print(
         f"{done.cases:,} cases in {done.folder}; {done.folder / 'README.txt'} says what to send back"
     )

@@ -11,8 +11,8 @@ from typing import Any, Literal
 import numpy as np
 
 from roadworthy.analysis import comparison
-from roadworthy.assessment.observing import Observations, slice_label, slice_labels
-from roadworthy.assessment.recording import circumstance_record
+from roadworthy.assessment.observations import Observations, slice_label, slice_labels
+from roadworthy.assessment.run_folder import circumstance_record
 from roadworthy.assessment.section import Results, Section
 from roadworthy.claims import Claim, Judgement, judge
 from roadworthy.execution.plan import Plan

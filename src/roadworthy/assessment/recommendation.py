@@ -26,9 +26,11 @@ from roadworthy.analysis.recommendation import (
     covered,
 )
 from roadworthy.analysis.verdicts import VerdictRule
-from roadworthy.assessment.observing import Observations, filtered
+from roadworthy.assessment.observations import Observations, filtered
 from roadworthy.execution.plan import Plan
 from roadworthy.finding import Finding
+from roadworthy.report import numbers
+from roadworthy.report.blocks import Block, Text
 from roadworthy.report.wording import listed
 from roadworthy.store.record import Number, RecordPart, StoredInterval
 from roadworthy.subject.needs import Gradient, Input, Layer, Passes, Request
@@ -250,3 +252,65 @@ def _costs(plan: Plan) -> dict[str, float]:
 
 def _rate(found: Finding) -> SetRate:
     return SetRate(value=found.value, interval=found.interval, n=found.n, reason=found.reason)
+
+
+def recommendation_blocks(found: Recommendation | None) -> list[Block]:
+    """The recommended set with its rates, or why there is none."""
+    if found is None or not (found.supervisors or found.why):
+        return []
+    if not found.supervisors:
+        bold = "No set of supervisors is recommended."
+        return [Text(found.why, "callout", bold=bold, id="recommended", brief=True)]
+    several = len(found.supervisors) > 1
+    parts = []
+    if found.worst is not None:
+        wide = f", corrected for {found.worst.places} places" if found.worst.places > 1 else ""
+        parts.append(
+            f"{'miss' if several else 'misses'} {_shown(found.worst, wide)} of failures at worst "
+            f"({_where(found.worst.place)})"
+        )
+    false = found.false_alarms.get("clean")
+    if false is not None and false.value is not None:
+        under = {p: r.value or 0.0 for p, r in found.false_alarms.items() if p != "clean"}
+        most = max(under, key=lambda place: under[place], default="")
+        highest = (
+            f", at most {numbers.value(under[most], 'percent')} {_where(most)}" if most else ""
+        )
+        parts.append(
+            f"{'raise' if several else 'raises'} an alarm on {_shown(false)} of right answers on clean data{highest}"
+        )
+    said = [f"{'Together they' if several else 'It'} {', and '.join(parts)}."] if parts else []
+    if found.chosen_on == OPTIMISTIC:
+        said.append(
+            "Chosen on the test cases, which is optimistic. Add `data.calibration` to choose on."
+        )
+    else:
+        said.append(f"Chosen on {found.chosen_on} data.")
+    bold = f"★ Recommended: {listed(found.supervisors)}."
+    words = [found.why, " ".join(said)]
+    blocks: list[Block] = [Text(words, "callout", bold=bold, id="recommended", brief=True)]
+    if several:
+        who = "; ".join(f"{place}: {c.by}{_of_cover(c)}" for place, c in found.covers.items())
+        blocks.append(Text(f"The best member by circumstance: {who}.", "small"))
+    return blocks
+
+
+def _shown(rate: SetRate, more: str = "") -> str:
+    shown = numbers.estimate(rate.value, rate.interval, rate.n, "percent")
+    ends = f" ({shown.interval} at {shown.confidence}{more})" if rate.interval else ""
+    return f"{shown.value}{ends}"
+
+
+def _of_cover(cover: Cover) -> str:
+    if cover.catch_rate is None or cover.false_alarm_rate is None:
+        return f" ({numbers.value(cover.rate)})"
+    caught = numbers.value(cover.catch_rate, "percent")
+    false = numbers.value(cover.false_alarm_rate, "percent")
+    return f" (detects {caught}, alarms on {false} of right answers)"
+
+
+def _where(place: str) -> str:
+    if place == "clean":
+        return "on clean data"
+    name, at, level = place.rpartition("@")
+    return f"under {name} @ {level}" if at else f"under {place}"
