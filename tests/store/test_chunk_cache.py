@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from roadworthy.data.values import CLASS_SCORES
-from roadworthy.store import ChunkCache, RunFolder
+from roadworthy.store import ChunkCache, RunFolder, list_runs
 from roadworthy.store.cache import KeptScores
 from roadworthy.subject.trace import SYSTEM, ModuleTrace, Trace, link_chunk
 
@@ -147,3 +147,21 @@ def test_scores_go_with_their_chunk_and_what_was_half_written_of_them_is_swept(t
     assert not half.exists() and cache.kept_scores("knn", KEY, 4) is not None
     cache.drop(KEY)
     assert not kept.exists() and not cache.has(KEY)
+
+
+def test_runs_come_newest_first_and_what_cannot_be_read_is_left_out(tmp_path):
+    for number, text in enumerate(["", "", "{", "[]"]):
+        record = {
+            "key": "k",
+            "name": "sorter",
+            "created": f"2026-01-0{number + 1}",
+            "status": "finished",
+            "verdict": "met",
+            "subject": {"fingerprint": "f", "version": "1.0"},
+            "cases": {"total": 7},
+        }
+        (tmp_path / f"run-{number}").mkdir()
+        (tmp_path / f"run-{number}" / "run.json").write_text(text or json.dumps(record))
+    rows = list_runs(tmp_path)
+    assert [row["folder"] for row in rows] == ["run-1", "run-0"]
+    assert (rows[0]["cases"], rows[0]["version"], rows[0]["verdict"]) == (7, "1.0", "met")

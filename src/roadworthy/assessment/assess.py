@@ -30,7 +30,7 @@ from roadworthy.execution.progress import Progress, Silent
 from roadworthy.execution.work import Done, Unfinished
 from roadworthy.finding import Finding
 from roadworthy.spec import Assessment
-from roadworthy.store import ChunkCache, RunFolder, RunIndex
+from roadworthy.store import ChunkCache, RunFolder
 from roadworthy.store.record import Record
 from roadworthy.subject.module import SubjectError
 from roadworthy.subject.system import System
@@ -133,9 +133,7 @@ def assess(
         with clock.stage("observe"):
             show.stage("supervising", len(plan.conditions))
             observed = observe_all(plan, cache, show, fresh=fresh)
-        run = _conclude(plan, observed, folder, counts, show, clock, command)
-    RunIndex(root).put(run.folder, run.record.plain())
-    return run
+        return _conclude(plan, observed, folder, counts, show, clock, command)
 
 
 def _run_chunks(

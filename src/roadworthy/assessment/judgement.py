@@ -14,6 +14,7 @@ from roadworthy.analysis import comparison
 from roadworthy.assessment.observations import Observations, slice_label, slice_labels
 from roadworthy.assessment.run_folder import circumstance_record
 from roadworthy.assessment.section import Results, Section
+from roadworthy.cases.circumstance import Circumstance
 from roadworthy.claims import Claim, Judgement, judge
 from roadworthy.execution.plan import Plan
 from roadworthy.finding import Evidence
@@ -54,7 +55,7 @@ def _percent(spec: Assessment, quantity: str, observed: Observations) -> bool:
 
 
 def _over_levels(spec: Assessment, content: ClaimSpec) -> bool:
-    """Whether the claim names a circumstance of several levels and none of them, and so must hold at all."""
+    """Whether the claim names a circumstance of several levels and none of them: it must hold at all."""
     if not content.circumstance or content.level is not None:
         return False
     return len(spec.circumstances[content.circumstance].levels) > 1
@@ -70,40 +71,38 @@ def _worst(claim: Claim, evidence: Sequence[Evidence]) -> str:
 
 
 def check_claims(plan: Plan) -> None:
-    """Refuse, before any work, a claim that could not be judged, or would be judged on something else than it says."""
+    """Refuse, before any work, a claim that could not be judged, or not on what it says."""
     spec = plan.spec
     known = [spec.measure_name, *quantities()]
+    options = ["slices", "circumstances", *spec.slices]
     for i, content in enumerate(spec.claims):
+        every = content.every
         if content.no_worse_than:
             _check_against_run(plan, i, content)
-            continue
-        if content.quantity not in known:
+        elif content.quantity not in known:
             raise spec.error(
                 ("claims", i),
                 f"{content.quantity!r} is not measured here{did_you_mean(content.quantity, known)}; "
                 f"claims can name: {', '.join(known)}",
             )
-        if content.every not in ("", "slices", "circumstances", *spec.slices):
-            options = ["slices", "circumstances", *spec.slices]
-            raise spec.error(
-                ("claims", i, "every"),
-                f"{content.every!r} is not known{did_you_mean(content.every, options)}; it takes: {', '.join(options)}",
-            )
-        if content.every == "slices" and not spec.slices:
-            raise spec.error(
-                ("claims", i, "every"), "the file names no slices; add slices: [label]"
-            )
-        if content.every == "circumstances" and content.circumstance:
-            raise spec.error(
-                ("claims", i, "every"),
-                "names every circumstance and one of them; leave one of them out",
-            )
-        if content.every == "circumstances" and not plan.circumstances:
-            raise spec.error(("claims", i, "every"), "the file names no circumstances")
+        refused = ""
+        if every and every not in options:
+            hint = did_you_mean(every, options)
+            refused = f"{every!r} is not known{hint}; it takes: {', '.join(options)}"
+        elif every == "slices" and not spec.slices:
+            refused = "the file names no slices; add slices: [label]"
+        elif every == "circumstances" and content.circumstance:
+            refused = "names every circumstance and one of them; leave one of them out"
+        elif every == "circumstances" and not plan.circumstances:
+            refused = "the file names no circumstances"
+        if refused:
+            raise spec.error(("claims", i, "every"), refused)
         _check_place(plan, i, content)
+        _check_supervisor(plan, i, content.supervisor)
 
 
 def _check_against_run(plan: Plan, i: int, content: ClaimSpec) -> None:
+    """The earlier run is there, and measured the same in the same way."""
     spec = plan.spec
     for key in ("slice", "every", "supervisor", "quantity"):
         if getattr(content, key):
@@ -111,61 +110,44 @@ def _check_against_run(plan: Plan, i: int, content: ClaimSpec) -> None:
                 ("claims", i, key),
                 "does not go with no_worse_than, which takes circumstance, level and by",
             )
-    folder = spec.base / content.no_worse_than
     try:
-        record = Record.read(folder).plain()
+        record = Record.read(spec.base / content.no_worse_than)
     except StoreError as error:
         raise spec.error(("claims", i, "no_worse_than"), str(error)) from error
-    refused = comparison.incomparable(record, measured_by(plan)).refused
+    refused = list(comparison.incomparable(record.plain(), measured_by(plan)).refused)
+    refused += [
+        f"its circumstance {c.name!r} is missing or another"
+        for c in plan.circumstances
+        if c.name == content.circumstance and not _same_circumstance(plan, c, content, record)
+    ]
     if refused:
         raise spec.error(
             ("claims", i, "no_worse_than"),
             f"{content.no_worse_than} cannot be compared: {'; '.join(refused)}",
         )
-    _check_place(plan, i, content)
-    if content.circumstance:
-        then = next(
-            (c for c in record.get("circumstances", []) if c["name"] == content.circumstance), None
-        )
-        differs = _other_circumstance(plan, content, then, record)
-        if differs:
-            raise spec.error(
-                ("claims", i, "circumstance"),
-                f"{content.no_worse_than} cannot be compared: {differs}",
-            )
 
 
-def _other_circumstance(
-    plan: Plan, content: ClaimSpec, then: Mapping[str, Any] | None, record: Mapping[str, Any]
-) -> str:
-    """How a circumstance of an earlier run differs from the one of that name here; empty where it does not."""
-    name = content.circumstance
-    circumstance = next(c for c in plan.circumstances if c.name == name)
-    now = circumstance_record(circumstance).model_dump(mode="json")
-    if then is None:
-        return f"it has no circumstance {name!r}"
-    for key in ("kind", "transform", "port", "where"):
-        if then.get(key) != now[key]:
-            return f"its {name} has {key} {then.get(key)!r}, here {now[key]!r}"
-    levels = (
-        now["parameters"]
-        if content.level is None
-        else {f"{content.level:g}": now["parameters"][f"{content.level:g}"]}
+def _same_circumstance(plan: Plan, c: Circumstance, content: ClaimSpec, record: Record) -> bool:
+    """Whether an earlier run had a circumstance that is made in the same way, at the levels claimed."""
+    now, then = (
+        circumstance_record(c),
+        next((x for x in record.circumstances if x.name == c.name), None),
     )
-    for level, parameters in levels.items():
-        before = then.get("parameters", {}).get(level)
-        if parameters != before:
-            at = f" at level {level}" if level else ""
-            return f"its {name}{at} has the parameters {before}, here {parameters}"
-    if circumstance.kind == "dataset":
-        before = record.get("data", {}).get(circumstance.role, {}).get("fingerprint")
-        if before != plan.data[circumstance.role].fingerprint:
-            return f"its {name} is another data set"
-    return ""
+    if then is None or any(
+        getattr(then, key) != getattr(now, key) for key in ("kind", "transform", "port", "where")
+    ):
+        return False
+    levels = [*now.parameters] if content.level is None else [f"{content.level:g}"]
+    if any(now.parameters.get(level) != then.parameters.get(level) for level in levels):
+        return False
+    if c.kind != "dataset":
+        return True
+    data = record.data.get(c.role)
+    return data is not None and data.fingerprint == plan.data[c.role].fingerprint
 
 
 def _check_place(plan: Plan, i: int, content: ClaimSpec) -> None:
-    """Level, slice and supervisor of a claim are among those of the file, and its data has the slices."""
+    """Level and slice of a claim are among those of the file, and its data has the slices."""
     spec = plan.spec
     if content.level is not None:
         if not content.circumstance:
@@ -180,68 +162,53 @@ def _check_place(plan: Plan, i: int, content: ClaimSpec) -> None:
             )
     for column in content.slice:
         if column not in spec.slices:
-            hint = did_you_mean(column, spec.slices)
             raise spec.error(
                 ("claims", i, "slice"),
-                f"{column!r} is not among the slices{hint}; add it to slices",
+                f"{column!r} is not among the slices{did_you_mean(column, spec.slices)}; add it to slices",
             )
-    columns = {
-        *content.slice,
-        *(spec.slices if content.every == "slices" else {content.every} & set(spec.slices)),
-    }
-    for c in plan.circumstances:
-        wanted = content.circumstance == c.name or content.every == "circumstances"
-        missing = [
-            column for column in columns if wanted and not plan.data[c.role].has_column(column)
-        ]
-        if missing:
-            raise spec.error(
-                ("claims", i),
-                f"the data of {c.name} has no {missing[0]!r}, by which the claim is sliced",
-            )
+    every = spec.slices if content.every == "slices" else {content.every} & set(spec.slices)
+    named = [c for c in plan.circumstances if content.circumstance == c.name]
+    if content.every == "circumstances":
+        named = list(plan.circumstances)
+    for c in named:
+        for column in (*content.slice, *every):
+            if not plan.data[c.role].has_column(column):
+                raise spec.error(
+                    ("claims", i),
+                    f"the data of {c.name} has no {column!r}, by which the claim is sliced",
+                )
     if content.slice:
-        _check_slice(plan, i, content)
-    supervisors = {s.label: s for s in plan.supervisions}
-    if content.supervisor in plan.left_out:
-        because = plan.left_out[content.supervisor]
-        raise spec.error(
-            ("claims", i, "supervisor"),
-            f"{content.supervisor} is not applicable, because {because}",
-        )
-    if content.supervisor and content.supervisor not in supervisors:
-        raise spec.error(
-            ("claims", i, "supervisor"),
-            f"{content.supervisor!r} is not among the supervisors{did_you_mean(content.supervisor, supervisors)}; "
-            "add it to supervisors",
-        )
-    if content.supervisor and not supervisors[content.supervisor].applicable:
-        because = supervisors[content.supervisor].because
-        raise spec.error(
-            ("claims", i, "supervisor"),
-            f"{content.supervisor} is not applicable, because {because}",
-        )
+        _check_slice(plan, i, content, named)
 
 
-def _check_slice(plan: Plan, i: int, content: ClaimSpec) -> None:
+def _check_slice(plan: Plan, i: int, content: ClaimSpec, named: Sequence[Circumstance]) -> None:
     """Refuse a slice that no place of the claim has any case of."""
-    wanted = [
-        c
-        for c in plan.circumstances
-        if content.circumstance == c.name or content.every == "circumstances"
-    ]
-    places = [(plan.data[c.role], c.where) for c in wanted] or [(plan.data["test"], None)]
+    places = [(plan.data[c.role], c.where) for c in named] or [(plan.data["test"], None)]
     for data, where in places:
-        keep = np.ones(len(data), dtype=bool) if where is None else data.where(where)
+        keep = data.where(where or {})
         for column, label in content.slice.items():
-            keep &= slice_labels(data.column(column)) == slice_label(label)
+            keep = keep & (slice_labels(data.column(column)) == slice_label(label))
         if keep.any():
             return
     data, where = places[0]
     column = next(iter(content.slice))
-    labels = slice_labels(data.column(column))[data.where(where or {})]
+    labels = slice_labels(data.column(column))[np.asarray(data.where(where or {}))]
     said = ", ".join(f"{k} = {v}" for k, v in content.slice.items())
     known = ", ".join(sorted(set(labels.tolist()))[:8])
     raise plan.spec.error(("claims", i, "slice"), f"no case has {said}; {column} has: {known}")
+
+
+def _check_supervisor(plan: Plan, i: int, name: str) -> None:
+    """A supervisor that a claim names is in the file, and applicable."""
+    known = {s.label: s.because for s in plan.supervisions} | dict(plan.left_out)
+    if not name or known.get(name) == "":
+        return
+    refused = (
+        f"{name!r} is not among the supervisors{did_you_mean(name, known)}; add it to supervisors"
+    )
+    if name in known:
+        refused = f"{name} is not applicable, because {known[name]}"
+    raise plan.spec.error(("claims", i, "supervisor"), refused)
 
 
 def measured_by(plan: Plan) -> dict[str, Any]:
@@ -268,68 +235,47 @@ def _claim(spec: Assessment, content: ClaimSpec, *, percent: bool) -> Claim:
     direction: Literal["min", "max"] = "min" if content.min is not None else "max"
     limit = content.min if content.min is not None else content.max
     assert limit is not None
-    return Claim(
-        content.id,
-        content.quantity,
-        limit,
-        direction,
-        content.confidence,
-        content.every,
-        _text(spec, content, direction, limit, percent=percent),
-        percent,
-    )
-
-
-def _text(
-    spec: Assessment, content: ClaimSpec, direction: str, limit: float, *, percent: bool
-) -> str:
-    side = "at least" if direction == "min" else "at most"
-    place = _under(spec, content)
-    if content.slice:
-        place += " for " + ", ".join(f"{k} = {v}" for k, v in content.slice.items())
-    every = {"": "", "slices": ", in every slice", "circumstances": ", under every circumstance"}
-    place += every.get(content.every, f", for every {content.every}")
-    of = f" of {content.supervisor}" if content.supervisor else ""
     quantity = quantities().get(content.quantity)
     part = getattr(spec, quantity.unit, None) if quantity and quantity.unit else None
     unit = f" {part.unit}" if part is not None else ""
+    of = f" of {content.supervisor}" if content.supervisor else ""
+    side = "at least" if direction == "min" else "at most"
     shown = f"{100 * limit:g}%" if percent else f"{limit:g}{unit}"
-    return f"{content.quantity.replace('_', ' ')}{of} {side} {shown}{place}"
+    text = f"{content.quantity.replace('_', ' ')}{of} {side} {shown}{_in_words(spec, content)}"
+    name, confidence, every = content.quantity, content.confidence, content.every
+    return Claim(content.id, name, limit, direction, confidence, every, text, percent)
+
+
+def _in_words(spec: Assessment, content: ClaimSpec) -> str:
+    """Where a claim must hold."""
+    place = ""
+    if content.circumstance:
+        at = "" if content.level is None else f" at level {content.level}"
+        at = " at every level" if _over_levels(spec, content) else at
+        place = f" under {content.circumstance}{at}"
+    if content.slice:
+        place += " for " + ", ".join(f"{k} = {v}" for k, v in content.slice.items())
+    every = {"": "", "slices": ", in every slice", "circumstances": ", under every circumstance"}
+    return place + every.get(content.every, f", for every {content.every}")
 
 
 def _against_run(
     plan: Plan, content: ClaimSpec, observed: Observations
 ) -> tuple[Claim, list[Evidence]]:
-    spec, clean = plan.spec, observed.clean
+    spec, here = plan.spec, [observed.clean]
     earlier = recorded(RunFolder.open(Path(spec.base / content.no_worse_than)))
-    here = [clean]
     if content.circumstance:
-        here = [
-            o
-            for o in observed.others
-            if o.circumstance == content.circumstance and content.level in (None, o.level)
-        ]
-    evidence = [
-        comparison.change(o, earlier, record=measured_by(plan), seed=spec.seed) for o in here
-    ]
-    higher = clean.scored.better == "higher"
+        same = [o for o in observed.others if o.circumstance == content.circumstance]
+        here = [o for o in same if content.level in (None, o.level)]
+    record = measured_by(plan)
+    evidence = [comparison.change(o, earlier, record=record, seed=spec.seed) for o in here]
     text = (
         f"{spec.measure_name} no worse than {content.no_worse_than} by more than {content.by:g}"
-        f"{_under(spec, content)}"
+        f"{_in_words(spec, content)}"
     )
-    limit, direction = (-content.by, "min") if higher else (content.by, "max")
-    claim = Claim(content.id, "difference", limit, direction, content.confidence, "", text)  # type: ignore[arg-type]
+    direction: Literal["min", "max"] = "max"
+    if observed.clean.scored.better == "higher":
+        direction = "min"
+    limit = -content.by if direction == "min" else content.by
+    claim = Claim(content.id, "difference", limit, direction, content.confidence, "", text)
     return claim, evidence
-
-
-def _under(spec: Assessment, content: ClaimSpec) -> str:
-    if not content.circumstance:
-        return ""
-    at = (
-        " at every level"
-        if _over_levels(spec, content)
-        else ""
-        if content.level is None
-        else f" at level {content.level}"
-    )
-    return f" under {content.circumstance}{at}"

@@ -7,7 +7,7 @@ real thresholds. How they are compared stands in `roadworthy.analysis.recommenda
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import Field
@@ -115,14 +115,14 @@ def recommend(
         compared = by_informedness(
             labels, conditions, thresholds, rule, left=observed.left, confidence=confidence
         )
-        record = Recommendation(
-            not_covered=_never_tried(plan, {o.circumstance for o in conditions})
-        )
+        tried = {o.circumstance for o in conditions}
+        never = {c.name: NEVER_TRIED[c.kind] for c in plan.circumstances if c.name not in tried}
+        record = Recommendation(not_covered=never)
     else:
         compared = by_ranking(labels, clean, observed.others, confidence)
         record = Recommendation(quantity="auc_failure", chosen_on=OPTIMISTIC)
     record.not_covered = {**compared.silent, **record.not_covered}
-    record.why = _said_of(record.not_covered)
+    record.why = _unknown(record.not_covered)
     if not covered(compared.rates):
         return record
     found = cover(compared.rates, tolerance=compared.slack, cost=_costs(plan), runs=members)
@@ -135,14 +135,12 @@ def recommend(
     return record
 
 
-def _never_tried(plan: Plan, tried: set[str]) -> dict[str, str]:
-    """Circumstances under which there is no calibration case, and why."""
-    reasons = {
-        "dataset": "it has data of its own, and no calibration case is made under it",
-        "filter": "the calibration data lacks the columns of its filter; add them",
-        "transform": "no calibration case was made under it",
-    }
-    return {c.name: reasons[c.kind] for c in plan.circumstances if c.name not in tried}
+NEVER_TRIED = {
+    "dataset": "it has data of its own, and no calibration case is made under it",
+    "filter": "the calibration data lacks the columns of its filter; add them",
+    "transform": "no calibration case was made under it",
+}
+"""Why no calibration case is of a circumstance, by its kind."""
 
 
 def _why(
@@ -153,17 +151,28 @@ def _why(
 ) -> str:
     """What the set is, by what it was compared, and where nothing is known."""
     who = "it" if len(found.supervisors) == 1 else "one of them"
+    within, by, at = f"{TOLERANCE:g}", "AUC for failures", ""
     if compared.told:
         within = f"{100 * TOLERANCE:g} percentage points or one standard error"
         by = "informedness (detection rate - false-alarm rate)"
         at = f", at {100 * common_rate(rule):.3g}% false alarms on clean data"
-    else:
-        within, by, at = f"{TOLERANCE:g}", "AUC for failures", ""
-    silent = f" {_said_of(not_covered)}" if not_covered else ""
+    where = "on clean data and under every circumstance"
+    if not_covered:
+        places = covered(compared.rates)
+        where = f"for {listed(['clean data' if p == 'clean' else p for p in places])}"
     return (
-        f"The smallest set in which {_places(covered(compared.rates), not_covered)} {who} is within {within} of "
-        f"the best single supervisor, ranked by {by}{at}; ties go to the cheapest.{silent}"
+        f"The smallest set in which, {where}, {who} is within {within} of the best single supervisor, "
+        f"ranked by {by}{at}; ties go to the cheapest. {_unknown(not_covered)}".strip()
     )
+
+
+def _unknown(not_covered: Mapping[str, str]) -> str:
+    """Where nothing is known, and why: ``Not covered: fog and snow (no failure).``"""
+    by_reason: dict[str, list[str]] = {}
+    for place, reason in not_covered.items():
+        by_reason.setdefault(reason, []).append(place)
+    said = "; ".join(f"{listed(places)} ({reason})" for reason, places in by_reason.items())
+    return f"Not covered: {said}." if said else ""
 
 
 def _cover(compared: ComparedSupervisors, found: Covering, place: str) -> Cover:
@@ -186,13 +195,14 @@ def _exceeded(record: Recommendation, rule: VerdictRule) -> list[str]:
     surely = false.value if several or false.interval is None else false.interval.low
     if surely <= rule.rate:
         return []
-    found, asked = f"{100 * false.value:.3g}%", f"{100 * rule.rate:.3g}%"
-    said = f"raises an alarm on {found} of right answers on clean data"
-    if not several:
-        return [f"The recommended supervisor {said}; the limit is {asked}."]
+    adds = (
+        " for each supervisor alone, and false alarms add up. Set a lower `verdicts: {rate: …}`, or run fewer of them"
+        if several
+        else ""
+    )
     return [
-        f"The recommended set {said}; the limit of {asked} holds for each supervisor alone, and false alarms add up. "
-        "Set a lower `verdicts: {rate: …}`, or run fewer of them."
+        f"The recommended {'set' if several else 'supervisor'} raises an alarm on {100 * false.value:.3g}% of right answers on "
+        f"clean data; the limit is {100 * rule.rate:.3g}%{adds}."
     ]
 
 
@@ -214,24 +224,6 @@ def _judge(
         known = sum(not e.reason for e in missed.values())
         fields = vars(_rate(worst))
         record.worst = WorstRate(**fields, place=str(worst.about), places=known)
-
-
-def _places(named_places: Sequence[str], silent: Mapping[str, str]) -> str:
-    """Where the set speaks; "every circumstance" only where nothing is left out."""
-    named = [p for p in named_places if p != "clean"]
-    on = ["on the clean data"] if "clean" in named_places else []
-    if named:
-        on.append("under " + ("every circumstance" if not silent else listed(named)))
-    return " and ".join(on)
-
-
-def _said_of(silent: Mapping[str, str]) -> str:
-    """A sentence for each reason: ``Under fog and snow: it has data of its own.``"""
-    by_reason: dict[str, list[str]] = {}
-    for place, reason in silent.items():
-        by_reason.setdefault(reason, []).append(place)
-    said = [f"{_places(places, silent)}: {reason}." for reason, places in by_reason.items()]
-    return " ".join(text[0].upper() + text[1:] for text in said)
 
 
 def _costs(plan: Plan) -> dict[str, float]:

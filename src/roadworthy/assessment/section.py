@@ -29,7 +29,7 @@ from roadworthy.assessment.supervisors import with_supervisors
 from roadworthy.claims import Quantity
 from roadworthy.data.samples import Dataset
 from roadworthy.execution.plan import Plan, Wants, resolve
-from roadworthy.finding import Evidence, Finding
+from roadworthy.finding import About, Evidence, Finding
 from roadworthy.registry import RegistryError
 from roadworthy.report.blocks import Block
 from roadworthy.spec import Assessment, ClaimSpec
@@ -196,12 +196,12 @@ def evidence_at(
     found = []
     for place in places(claim, plan.spec, observed):
         if len(place.here) == 0:
-            evidence = nothing(claim.quantity, place, "no case is in this slice")
+            evidence = nothing(claim.quantity, "no case is in this slice", place.here)
         elif compared and len(place.reference) == 0:
             reason = (
                 f"no case of {place.here.versus} is in this slice, so there is nothing to compare"
             )
-            evidence = nothing(claim.quantity, place, reason)
+            evidence = nothing(claim.quantity, reason, place.here)
         else:
             evidence = known(place)
         if place.part:
@@ -210,12 +210,12 @@ def evidence_at(
     return found
 
 
-def nothing(quantity: str, place: Place, reason: str) -> Evidence:
-    """A place where nothing can be judged, and why."""
+def nothing(quantity: str, reason: str, here: Observed | None = None) -> Evidence:
+    """That nothing can be judged, and why; at one place, or over all cases."""
 
     def interval(confidence: float, sided: Any) -> Interval:
         return Interval(-math.inf, math.inf, confidence, "nothing observed")
 
-    here = place.here
-    better = here.scored.better
-    return Evidence(quantity, here.about, math.nan, len(here), better, interval, reason=reason)
+    about, n = (About(), 0) if here is None else (here.about, len(here))
+    better = "lower" if here is None else here.scored.better
+    return Evidence(quantity, about, math.nan, n, better, interval, proportion=False, reason=reason)

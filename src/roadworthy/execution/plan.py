@@ -166,25 +166,15 @@ class Plan:
         return [c for c in self.conditions if c.role == "calibration"]
 
     def check_case_ids(self) -> None:
-        """Refuse sample ids that make two cases share an id: 4~snow@2 is sample 4 under snow at level 2."""
-        odd = [i for d in self.data.values() for i in d.ids if "~" in str(i) or ":" in str(i)]
-        if not odd:
-            return
-        seen: set[str] = set()
-        for condition in self.conditions:
-            for sample in self.data[condition.role].ids:
-                case = condition.case_id(sample)
-                if case in seen:
+        """Refuse sample ids that look like case ids: 4~snow@2 is sample 4 under snow at level 2."""
+        prefixes = tuple(f"{role}:" for role in self.data)
+        for role, data in self.data.items():
+            for name in map(str, data.ids):
+                if "~" in name or name.startswith(prefixes):
                     raise self.spec.error(
                         ("data",),
-                        f"two cases have the id {case!r}; sample ids must not look like case ids",
+                        f"{role} has a sample with the id {name!r}, which looks like the id of a case; ids must not hold ~",
                     )
-                seen.add(case)
-
-    @property
-    def requests(self) -> Mapping[str, frozenset[Request]]:
-        """What is asked of each module, beyond its output."""
-        return self.wants.requests
 
     @functools.cached_property
     def chunks(self) -> list[Chunk]:
@@ -206,9 +196,7 @@ class Plan:
         spec = self.spec.model_dump(mode="json", exclude={"execution"})
         data = {r: d.fingerprint for r, d in self.data.items()}
         content = [spec, self._subject_print, data, code_version(), libraries()]
-        return hashlib.blake2b(
-            json.dumps(content, sort_keys=True).encode(), digest_size=16
-        ).hexdigest()
+        return _hash_of(content)
 
     def at(self, condition: Condition) -> dict[str, Callable[[Any, str, int], Any]]:
         """What happens at the subject's ports under a condition."""
@@ -237,7 +225,8 @@ class Plan:
                 condition.port,
                 source_of(transform.component),
             ]
-        requests = {m: sorted(self._named(m, r) for r in rs) for m, rs in self.requests.items()}
+        asked = self.wants.requests
+        requests = {m: sorted(self._named(m, r) for r in rs) for m, rs in asked.items()}
         content = [
             trace_version(),
             libraries(),
@@ -250,9 +239,7 @@ class Plan:
             requests,
             self.spec.seed,
         ]
-        return hashlib.blake2b(
-            json.dumps(content, sort_keys=True, default=str).encode(), digest_size=16
-        ).hexdigest()
+        return _hash_of(content)
 
     def _named(self, module: str, request: Request) -> list[str]:
         """A request by its column; one with a distance also by which one that is for the values of the module, and its code."""
@@ -260,6 +247,11 @@ class Plan:
             return [request.column]
         distance = resolved(request.distance, output_kind(self.subject, module))
         return [request.column, distance.name, source_of(distance)]
+
+
+def _hash_of(content: Any) -> str:
+    text = json.dumps(content, sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def output_kind(system: System, module: str) -> Kind:
@@ -278,31 +270,36 @@ def resolve(
 ) -> Plan:
     """Load what the file names and check that it fits together; supervisors and sections are planned by `assessment`."""
     circumstances = _circumstances(spec)
-    sets = load_data(spec, circumstances, data=data)
-    notes = [*_role_notes(spec, sets), *(_training_notes(spec, sets) if subject is None else ())]
+    sets, notes = _loaded(spec, circumstances, data)
+    notes += _training_notes(spec, sets) if subject is None else []
     system = _fitting(spec, subject or _subject(spec), sets["test"])
     _check_circumstances(spec, circumstances, system, sets["test"])
     for i, column in enumerate(spec.slices):
-        _checked_column(spec, sets["test"], column, ("slices", i))
+        try:
+            sets["test"].column(column)
+        except DataError as error:
+            raise spec.error(("slices", i), str(error)) from error
     measure = _measure(spec, system, sets["test"])
     return Plan(spec, system, sets, circumstances, measure, notes, wants or Wants())
 
 
-def load_data(
-    spec: Assessment,
-    circumstances: Sequence[Circumstance] | None = None,
-    *,
-    data: Mapping[str, Dataset] | None = None,
-) -> dict[str, Dataset]:
-    """The data sets by role, those of circumstances included; `data` may be handed in for the roles under data."""
+def load_data(spec: Assessment) -> dict[str, Dataset]:
+    """The data sets by role, those of circumstances included."""
+    return _loaded(spec, _circumstances(spec), None)[0]
+
+
+def _loaded(
+    spec: Assessment, circumstances: Sequence[Circumstance], data: Mapping[str, Dataset] | None
+) -> tuple[dict[str, Dataset], list[str]]:
+    """The data sets, checked, with notes on rows in two roles; `data` are those handed in."""
     sets = dict(data or {})
     for role, content in spec.data.roles().items() if data is None else ():
         sets[role] = _load(spec, content, role, ("data", role))
-    for c in _circumstances(spec) if circumstances is None else circumstances:
+    for c in circumstances:
         if c.data is not None:
             sets[c.role] = _load(spec, c.data, c.name, ("circumstances", c.name, "data"))
     _check_data(spec, sets)
-    return sets
+    return sets, _role_notes(spec, sets)
 
 
 def _load(
@@ -338,7 +335,6 @@ def _check_data(spec: Assessment, sets: Mapping[str, Dataset]) -> None:
                 f"{role} has the classes {_few(names)}, test has {_few(classes['test'])}, so the same label would mean two "
                 "things; name all classes, in the subject's order, under data: classes",
             )
-    _role_notes(spec, sets)
 
 
 def _role_notes(spec: Assessment, sets: Mapping[str, Dataset]) -> list[str]:
@@ -449,25 +445,12 @@ def _check_circumstances(
         kind = system.kind_at(c.port)
         transform = c.transforms()[0]
         if not transform.applies_to(kind):
+            ports = [p for p in system.ports if transform.applies_to(system.kind_at(p))]
+            hint = f"; it could act at: {', '.join(ports)}" if ports else ""
             raise spec.error(
                 (*place, "transform"),
-                f"{c.transform} changes {transform.kind.name}, but {kind.name} flows at {c.port}"
-                + _ports_for(system, transform.applies_to),
+                f"{c.transform} changes {transform.kind.name}, but {kind.name} flows at {c.port}{hint}",
             )
-
-
-def _ports_for(system: System, fits: Callable[[Any], bool]) -> str:
-    ports = [p for p in system.ports if fits(system.kind_at(p))]
-    return f"; it could act at: {', '.join(ports)}" if ports else ""
-
-
-def _checked_column(
-    spec: Assessment, data: Dataset, column: str, place: tuple[str | int, ...]
-) -> None:
-    try:
-        data.column(column)
-    except DataError as error:
-        raise spec.error(place, str(error)) from error
 
 
 def _measure(spec: Assessment, system: System, test: Dataset) -> Callable[..., Any]:

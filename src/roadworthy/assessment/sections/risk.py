@@ -49,15 +49,14 @@ from roadworthy.analysis.risk.prototypes import (
 from roadworthy.analysis.risk.tolerable import refuse_out_of_reach
 from roadworthy.analysis.risk.tree import Tree, checked
 from roadworthy.assessment.observations import Observations
-from roadworthy.assessment.section import Result, Results, Section
+from roadworthy.assessment.section import Result, Results, Section, nothing
 from roadworthy.claims import Quantity
 from roadworthy.execution.plan import Plan
-from roadworthy.finding import About, Evidence
+from roadworthy.finding import Evidence
 from roadworthy.registry import did_you_mean, register
 from roadworthy.report import charts, numbers, wording
 from roadworthy.report.blocks import Block, Cell, Chart, Column, Heading, Table, Text
 from roadworthy.spec import Assessment, ClaimSpec, Strict, claimed, supervisor_label
-from roadworthy.statistics.interval import Interval
 from roadworthy.store.record import Number, RecordPart, StoredInterval
 from roadworthy.store.record import Record as RunRecord
 
@@ -165,13 +164,20 @@ class RiskSpec(Strict):
 
     @field_validator("constants", mode="before")
     @classmethod
-    def _shapes(cls, constants: Any) -> Any:
+    def _probabilities(cls, constants: Any) -> Any:
         if not isinstance(constants, Mapping):
             raise ValueError("takes names with values, such as {p_noticed: 0.9}")
         for name, value in constants.items():
-            refused = _unlikely(value)
-            if refused:
-                raise ValueError(f"{name} {refused}; it is {value!r}")
+            try:
+                counted = isinstance(value, Mapping)
+                share = value["successes"] / value["trials"] if counted else 1.0 * value
+                likely = 0 <= share <= 1 and not isinstance(value, bool)
+            except (TypeError, KeyError, ZeroDivisionError):
+                likely = False
+            if not likely:
+                raise ValueError(
+                    f"{name} must be a probability, such as 0.9, or counts, such as {{successes: 18, trials: 20}}; it is {value!r}"
+                )
         return constants
 
     @model_validator(mode="after")
@@ -180,7 +186,7 @@ class RiskSpec(Strict):
             raise ValueError(
                 "needs exactly one of costs, such as {right: 0, wrong: 6100}, and tree, such as {event: …, branches: {…}}"
             )
-        self._refuse_events()
+        self._check_events()
         parameters = self.event_tree().parameters
         for name in self.constants:
             if name not in parameters:
@@ -193,45 +199,32 @@ class RiskSpec(Strict):
         except ValueError as error:
             raise ValueError(f"constants: {error}") from error
         untold = [name for name in parameters if name not in (*LIVE_PARAMETERS, *self.constants)]
-        if untold and self.events:
+        if untold:
             given = ", ".join(f"{name}: …" for name in untold)
             raise ValueError(
-                f"events: no case tells how often they happen and how often answers are then right; add "
-                f"constants: {{{given}}}"
-            )
-        if untold:
-            raise ValueError(
-                f"no case tells the tree's {', '.join(untold)}{did_you_mean(untold[0], LIVE_PARAMETERS)}; give values under "
-                f"constants, or use: {', '.join(LIVE_PARAMETERS)}"
+                f"no case tells {', '.join(untold)}{did_you_mean(untold[0], LIVE_PARAMETERS)}; add constants: {{{given}}}, or "
+                f"use: {', '.join(LIVE_PARAMETERS)}"
             )
         if self.events:
-            likely = {
-                name: known.mean if isinstance(known, Beta) else known
-                for name, known in self.known_constants().items()
-            }
+            known = self.known_constants().items()
+            likely = {name: p.mean if isinstance(p, Beta) else p for name, p in known}
             checked(self.event_tree(), {**dict.fromkeys(LIVE_PARAMETERS, 0.0), **likely})
         return self
 
-    def _refuse_events(self) -> None:
+    def _check_events(self) -> None:
         """Refuse events of which no tree can be made."""
         if self.events is None:
             if self.successive:
-                raise ValueError(
-                    "successive: is about events; add events: [shift, adversarial], or leave it out"
-                )
+                raise ValueError("successive: is about events; add events: [shift, adversarial]")
             return
-        if self.tree is not None:
-            raise ValueError("events: go with costs; a tree of its own has its events as nodes")
-        alarms = [name for name in ("necessary", "unnecessary") if name in (self.costs or {})]
-        if alarms:
+        if self.tree is not None or {"necessary", "unnecessary"} & set(self.costs or {}):
             raise ValueError(
-                f"events: are for a system that answers alone, and costs has {' and '.join(alarms)}; leave them out, or write "
-                "a tree"
+                "events: go with costs of right and wrong alone; with alarms, write a tree whose nodes are the events"
             )
         odd = next((event for event in self.events if not event.isidentifier()), None)
         if odd is not None:
             raise ValueError(
-                f"events: letters, digits and _ make the name of one, such as module_failure; found {odd!r}"
+                f"events: a name is letters, digits and _, such as module_failure; found {odd!r}"
             )
         try:
             self.event_tree()
@@ -265,93 +258,64 @@ class RiskSpec(Strict):
         )
 
 
-def _unlikely(value: Any) -> str:
-    """Why something is no probability, neither as a number nor as counts; else empty."""
-    counted = isinstance(value, Mapping) and set(value) == {"successes", "trials"}
-    numbers = list(value.values()) if counted else [value]
-    if any(isinstance(n, bool) or not isinstance(n, int | float) for n in numbers):
-        return "must be a number, or counts such as {successes: 18, trials: 20}"
-    if counted:
-        possible = 0 <= value["successes"] <= value["trials"] and value["trials"] > 0
-        return "" if possible else "must have 0 or more successes, in as many trials or more"
-    return "" if 0 <= value <= 1 else "is a probability and lies between 0 and 1"
-
-
-Stated = Mapping[str, float | None]
-"""Circumstance -> its probability as the file has it."""
-
-
-def in_use(plan: Plan, counted: Collection[str]) -> dict[str, float]:
-    """The probability of each circumstance that counts; ValueError where nobody knows, or where one that occurs has no cases."""
-    return weighed(_stated(plan), _usual(plan), _rate(plan), counted)
+def in_use(plan: Plan, counted: Collection[str] | None = None) -> dict[str, float]:
+    """The probability of each circumstance that counts; ValueError if it is unknown."""
+    stated = {c.name: c.probability for c in plan.circumstances}
+    return weighed(stated, _usual(plan), _rate(plan), stated if counted is None else counted)
 
 
 def shifted_in_use(plan: Plan) -> float:
-    """How often a case is shifted, as far as file and test data tell: what `in_use` adds up to where it does not refuse."""
+    """How often a case is shifted, as far as file and test data tell; 0 if they do not."""
     rate = _rate(plan)
-    return (
-        min(math.fsum(_told(_stated(plan), _usual(plan)).values()), 1.0) if rate is None else rate
-    )
+    try:
+        return min(math.fsum(in_use(plan).values()), 1.0) if rate is None else rate
+    except ValueError:
+        return 0.0
 
 
 def supposed(plan: Plan) -> list[str]:
-    """What is said of filtered cases that count as often as in the test data; nothing where there are none."""
-    stated, usual = _stated(plan), _usual(plan)
-    open_ = [name for name, p in stated.items() if p is None and name in usual]
-    if not open_ or not _known(stated, usual):
+    """That filtered cases count as often as in the test data, if the file does not say otherwise."""
+    usual = _usual(plan)
+    silent = [c.name for c in plan.circumstances if c.probability is None and c.name in usual]
+    if not silent or (len(silent) < len(plan.circumstances) and not shifted_in_use(plan)):
         return []
-    shares = " and ".join(f"{name} ({usual[name]:.0%})" for name in open_)
-    return [
-        f"{shares} {'counts' if len(open_) == 1 else 'count'} as often as in the test data; say otherwise with probability: …"
-    ]
+    shares = " and ".join(f"{name} ({usual[name]:.0%})" for name in silent)
+    counts = "counts" if len(silent) == 1 else "count"
+    return [f"{shares} {counts} as often as in the test data; say otherwise with probability: …"]
 
 
 def weighed(
-    stated: Stated, usual: Mapping[str, float], rate: float | None, counted: Collection[str]
+    stated: Mapping[str, float | None],
+    usual: Mapping[str, float],
+    rate: float | None,
+    counted: Collection[str],
 ) -> dict[str, float]:
-    """The rule: `usual` are the shares of filtered test cases, `counted` the circumstances of which there are cases."""
-    given = _told(stated, usual)
-    if not _known(stated, usual):
-        if rate is None:
-            raise ValueError(
-                "no circumstance has a probability; give them one, or risk: {constants: {p_shift: 0.1}}"
-            )
-        given = dict.fromkeys(stated, 1.0)
+    """The rule: `usual` are the shares of filtered test cases, `counted` what there are cases of."""
+    given = {name: p for name, p in stated.items() if p is not None}
+    silent = {name: usual[name] for name in stated if name not in given and name in usual}
+    if given or (stated and len(silent) == len(stated)):
+        room, asked = max(1.0 - math.fsum(given.values()), 0.0), math.fsum(silent.values())
+        fitting = {n: p if asked <= room else p * room / asked for n, p in silent.items()}
+        shares = {n: (given | fitting)[n] for n in stated if n in given or n in fitting}
+    elif rate is None:
+        raise ValueError(
+            "no circumstance has a probability; give them one, or risk: {constants: {p_shift: 0.1}}"
+        )
+    else:
+        shares = dict.fromkeys(stated, 1.0)
     if rate is not None:
-        total = math.fsum(given.values())
-        given = {
-            name: rate * (p / total if total else 1.0 / len(given)) for name, p in given.items()
-        }
-    unseen = [name for name, p in given.items() if p > 0 and name not in counted]
+        total = math.fsum(shares.values())
+        shares = {n: rate * (p / total if total else 1.0 / len(shares)) for n, p in shares.items()}
+    unseen = [name for name, p in shares.items() if p > 0 and name not in counted]
     if unseen:
         raise ValueError(
             f"there are no cases of {', '.join(unseen)} to count, and the file says that they occur"
         )
-    return {name: p for name, p in given.items() if name in counted}
-
-
-def _known(stated: Stated, usual: Mapping[str, float]) -> bool:
-    """Whether the file states a probability, or every circumstance is a filter."""
-    return any(p is not None for p in stated.values()) or (
-        bool(stated) and all(name in usual for name in stated)
-    )
-
-
-def _told(stated: Stated, usual: Mapping[str, float]) -> dict[str, float]:
-    """What is stated, and beside it the shares of filtered cases, as far as there is room for them."""
-    given = {name: p for name, p in stated.items() if p is not None}
-    open_ = {name: usual[name] for name, p in stated.items() if p is None and name in usual}
-    room, asked = max(1.0 - math.fsum(given.values()), 0.0), math.fsum(open_.values())
-    fitting = {name: p if asked <= room else p * room / asked for name, p in open_.items()}
-    return {name: (given | fitting)[name] for name in stated if name in given or name in fitting}
-
-
-def _stated(plan: Plan) -> Stated:
-    return {c.name: c.probability for c in plan.circumstances}
+    return {name: p for name, p in shares.items() if name in counted}
 
 
 def _usual(plan: Plan) -> dict[str, float]:
-    """How often cases of the test data are filtered; one that several filters pick counts for each in equal parts."""
+    """How often test cases are filtered; one that several filters pick counts for each in equal parts."""
     picked = {
         c.name: plan.data["test"].where(c.where) for c in plan.circumstances if c.where is not None
     }
@@ -525,17 +489,7 @@ class Risk(Section):
         assert isinstance(result, RiskResult) and isinstance(result.record, RiskRecord)
         if result.assessed is not None:
             return [result.assessed.evidence()]
-        unknown = Evidence(
-            QUANTITY,
-            About(),
-            math.nan,
-            0,
-            "lower",
-            lambda confidence, sided: Interval(-math.inf, math.inf, confidence, "nothing observed"),
-            proportion=False,
-            reason=result.record.because,
-        )
-        return [unknown]
+        return [nothing(QUANTITY, result.record.because)]
 
     def view(self, record: RiskRecord, run: RunRecord) -> list[Block]:
         """The tree, classes of loss, and what a point of each parameter is worth."""

@@ -463,17 +463,17 @@ def _evidence(
     name, quantity, here = claim.supervisor, claim.quantity, place.here
     if name not in here.scores:
         because = observed.supervisors.failed.get(name, "it has no scores")
-        return nothing(quantity, place, f"{name} is not applicable, because {because}")
+        return nothing(quantity, f"{name} is not applicable, because {because}", here)
     if quantity in supervision.FAILURE:
         return supervision.detects_failure(here, name, quantity)
     if quantity in supervision.SHIFT:
         return supervision.detects_shift(here, place.reference, name, quantity)
     if name not in thresholds:
-        return nothing(quantity, place, f"{name} has no threshold; the notes say why")
+        return nothing(quantity, f"{name} has no threshold; the notes say why", here)
     because = verdicts.mute(thresholds[name], verdict_rule(plan.spec))
     # A low rate of alarms is no merit of a supervisor that cannot raise one.
     if because and claim.max is not None and quantity != "miss_rate":
-        return nothing(quantity, place, f"no score of {name} can ever raise an alarm: {because}")
+        return nothing(quantity, f"no score of {name} can ever raise an alarm: {because}", here)
     return verdicts.rate(quantity, here, verdicts.alarms(thresholds[name], here, name), name)
 
 

@@ -21,11 +21,11 @@ def runs(
     json: Annotated[bool, Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
     """List the runs in a folder, newest first."""
-    from roadworthy.store import RunIndex, StoreError
+    from roadworthy.store import StoreError, list_runs
 
     if not folder.is_dir():
         raise StoreError(f"there is no folder {folder}; name the one that holds the runs")
-    found = RunIndex(folder).runs()
+    found = list_runs(folder)
     if json:
         rows = [{**row, "folder": str(folder / row["folder"])} for row in found]
         showing.print_json([{k: v for k, v in row.items() if k != "headline"} for row in rows])
