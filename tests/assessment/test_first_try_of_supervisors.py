@@ -79,7 +79,7 @@ def test_failures_that_cannot_be_are_not_claimed_to_be_found(user):
 
 
 def test_a_claim_over_levels_says_so_and_where_it_is_worst(user):
-    text = assess(spec_of(user), runs=user / "runs").judgements[0].claim.text
+    text = assess(spec_of(user), runs=user / "runs").claims[0].claim.text
     assert text == "rmse at most 1 under noise at every level; worst: noise @ 3"
 
 

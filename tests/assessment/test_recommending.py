@@ -231,7 +231,7 @@ def test_few_false_alarms_of_whom_cannot_raise_one_meet_no_claim(user):
         "  - {id: C, miss_rate: {max: 0.5}, supervisor: knn}\nexecution:"
     )
     run = assess(edited(user, ("execution:", claims)))
-    quiet, missing = (next(j for j in run.judgements if j.claim.id == i) for i in ("B", "C"))
+    quiet, missing = (next(j for j in run.claims if j.claim.id == i) for i in ("B", "C"))
     n = record_of(run, "knn")["threshold"]["chosen_on"]
     assert quiet.status == "inconclusive" and missing.status == "breached"
     assert (

@@ -151,19 +151,3 @@ def test_all_is_every_registered_supervisor_once():
     assert not Assessment.parse(TEXT + "supervisors: [knn]\n", "a.yaml").every_supervisor
     assert "supervisors: all; it is 'al'" in refused(TEXT + "supervisors: al\n")
     assert {"const": "all"} in schema()["properties"]["supervisors"]["anyOf"]
-
-
-def of_knn(entries: str, name: str) -> str:
-    return f"{TEXT}supervisors: [{entries}]\nclaims:\n  - {{id: A, auc_failure: {{min: 0.8}}, supervisor: {name}}}\n"
-
-
-def test_a_supervisor_may_be_claimed_with_its_settings_before_there_is_a_second():
-    assert (
-        Assessment.parse(of_knn("{knn: {k: 5}}", "knn(k=5)"), "a.yaml").claims[0].supervisor
-        == "knn"
-    )
-    two = "{knn: {k: 5}}, {knn: {k: 20}}"
-    assert Assessment.parse(of_knn(two, "knn(k=5)"), "a.yaml").claims[0].supervisor == "knn(k=5)"
-    assert "'knn' is there more than once; name one of: knn(k=5), knn(k=20)" in refused(
-        of_knn(two, "knn")
-    )

@@ -109,7 +109,7 @@ def test_several_events_are_a_field_beside_the_costs():
     [
         (
             EVENTS.replace("CONSTANTS", "p_adversarial: 0.01"),
-            "risk: no case tells accuracy_adversarial; add constants: {accuracy_adversarial: …}",
+            "risk: no case tells accuracy_adversarial",
         ),
         (
             EVENTS.replace("CONSTANTS", "p_adversarial: 0.1, accuracy_adversarial: 0.3").replace(
@@ -330,14 +330,6 @@ RISK = "risk: {unit: EUR, costs: {wrong: 1}, constants: {p_shift: 0.1}}\n"
 )
 def test_a_claim_on_risk_that_cannot_be_judged_is_refused(text, said):
     assert said in refused(text)
-
-
-def test_the_supervisor_of_a_risk_may_be_named_with_its_settings():
-    text = (
-        BASE
-        + "supervisors: [{knn: {k: 5}}]\nrisk: {unit: EUR, costs: {wrong: 1, referred: 2}, supervisor: knn(k=5)}"
-    )
-    assert Assessment.parse(text, "a.yaml").risk.supervisor == "knn"
 
 
 def test_what_is_tolerable_is_claimed_unless_a_claim_says_more():

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,8 @@ class Run:
 
     folder: Path
     record: Record
-    judgements: Sequence[Judgement] = ()
+    claims: Sequence[Judgement] = ()
+    """The claims, judged."""
 
     @property
     def verdict(self) -> str:
@@ -58,11 +59,6 @@ class Run:
     def findings(self) -> Sequence[Finding]:
         """All findings."""
         return self.record.findings
-
-    @property
-    def claims(self) -> Sequence[Judgement]:
-        """The claims, judged."""
-        return self.judgements
 
     def finding(
         self, quantity: str, *, circumstance: str = "", level: float | None = None, slice: str = ""
@@ -76,23 +72,17 @@ class Run:
         return found
 
 
-@dataclass
-class _Clock:
-    """Seconds by stage."""
-
-    seconds: dict[str, float] = field(default_factory=dict)
+class _Clock(dict[str, float]):
+    """Seconds by stage, to milliseconds."""
 
     @contextmanager
-    def stage(self, name: str) -> Any:
+    def stage(self, name: str) -> Iterator[None]:
         started = time.perf_counter()
         try:
             yield
         finally:
-            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
-
-    def rounded(self) -> dict[str, float]:
-        """To milliseconds."""
-        return {stage: round(seconds, 3) for stage, seconds in self.seconds.items()}
+            seconds = self.get(name, 0.0) + time.perf_counter() - started
+            self[name] = round(seconds, 3)
 
 
 def assess(
@@ -210,12 +200,12 @@ def _conclude(
             record.notes += result.notes
         if plan.spec.media == "gallery":
             record.gallery = make_gallery(plan, folder, observed.seen)
-        record.timings = clock.rounded()
+        record.timings = dict(clock)
         record.write(folder.path)
     with clock.stage("report"):
         show.stage("writing the report", 0)
         write_reports(record)
-    record.timings = clock.rounded()
+    record.timings = dict(clock)
     record.write(folder.path)
     return Run(folder.path, record, judgements)
 

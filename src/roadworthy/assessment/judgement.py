@@ -21,7 +21,7 @@ from roadworthy.finding import Evidence
 from roadworthy.registry import did_you_mean
 from roadworthy.spec import Assessment, ClaimSpec
 from roadworthy.spec.limits import quantities
-from roadworthy.store import RunFolder, StoreError
+from roadworthy.store import RunFolder
 from roadworthy.store.record import Record
 
 
@@ -110,10 +110,8 @@ def _check_against_run(plan: Plan, i: int, content: ClaimSpec) -> None:
                 ("claims", i, key),
                 "does not go with no_worse_than, which takes circumstance, level and by",
             )
-    try:
+    with spec.located(("claims", i, "no_worse_than")):
         record = Record.read(spec.base / content.no_worse_than)
-    except StoreError as error:
-        raise spec.error(("claims", i, "no_worse_than"), str(error)) from error
     refused = list(comparison.incomparable(record.plain(), measured_by(plan)).refused)
     refused += [
         f"its circumstance {c.name!r} is missing or another"

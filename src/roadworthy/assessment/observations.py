@@ -83,9 +83,10 @@ def observe_all(
     supervisors = Supervisors(plan, cache, fresh)
     supervisors.fit()
     calibration = []
-    for condition in plan.calibrating:
-        calibration.append(observe(plan, condition, supervisors))
-        show.advance(1)
+    for condition in plan.conditions:
+        if condition.role == "calibration":
+            calibration.append(observe(plan, condition, supervisors))
+            show.advance(1)
     left, notes = _fit_second(plan, supervisors, calibration)
     calibration = [_with_second(s, supervisors) for s in calibration]
     seen = []
@@ -165,15 +166,14 @@ def _scored(plan: Plan, condition: Condition, outputs: Any) -> tuple[Scored, np.
     data, circumstance = plan.data[condition.role], condition.role.removeprefix("circumstance:")
     assert data.targets is not None
     criterion = plan.spec.failure or {"wrong": True}
-    try:
+    own = condition.role != circumstance
+    with plan.spec.located(
+        ("circumstances", circumstance, "data") if own else ("data", condition.role)
+    ):
         scored = plan.measure(outputs, data.targets)
         failed = failures(
             scored, outputs, data.targets, criterion, classes=data.classes, metadata=data.metadata
         )
-    except ValueError as error:
-        own = condition.role != circumstance
-        place = ("circumstances", circumstance, "data") if own else ("data", condition.role)
-        raise plan.spec.error(place, str(error)) from error
     return scored, failed
 
 

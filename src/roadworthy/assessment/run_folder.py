@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-import platform
 import shutil
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +32,12 @@ from roadworthy.data.values import (
     Unreadable,
 )
 from roadworthy.execution.plan import Plan
-from roadworthy.execution.versions import code_version
+from roadworthy.execution.versions import code_version, installed
 from roadworthy.finding import Finding
 from roadworthy.store import RunFolder
 from roadworthy.store.record import (
     CasesRecord,
     CircumstanceRecord,
-    ClaimRecord,
     DataRecord,
     FailedCase,
     FileRecord,
@@ -51,6 +48,7 @@ from roadworthy.store.record import (
     Record,
     SliceRecord,
     SubjectRecord,
+    claim_record,
 )
 from roadworthy.store.runs import CALIBRATION
 
@@ -81,7 +79,7 @@ def record_of(
         name=spec.title,
         verdict=overall(judgements),  # type: ignore[arg-type]
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        versions=_versions(),
+        versions={"roadworthy": code_version(), **installed()},
         seed=spec.seed,
         confidence=spec.confidence,
         command=command or f"roadworthy assess {spec.document.path.name}",
@@ -102,7 +100,7 @@ def record_of(
         circumstances=[circumstance_record(c) for c in plan.circumstances],
         slices=slices,
         cases=CasesRecord(**counts, failed=failed, failures=_failures(seen)),
-        claims=[ClaimRecord.model_validate(j.to_dict()) for j in judgements],
+        claims=[claim_record(j) for j in judgements],
         warnings=_warnings(plan, seen, failed),
         notes=[*plan.notes, *(_too_small(s, spec.smallest_slice) for s in slices if s.too_small)],
         findings=list(findings),
@@ -156,16 +154,6 @@ def _unused(plan: Plan, seen: Sequence[Seen]) -> list[str]:
                 f"{len(found)} ids in {which} fit no case, such as {found[0]!r}; cases have ids such as {cases[0]!r}"
             )
     return notes
-
-
-def _versions() -> dict[str, str]:
-    found = {"roadworthy": code_version(), "python": platform.python_version()}
-    for name in ("numpy", "scipy", "torch", "onnxruntime", "opencv-python-headless"):
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
 
 
 def _subject_record(plan: Plan) -> SubjectRecord:

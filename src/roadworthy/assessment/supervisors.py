@@ -100,10 +100,8 @@ def supervisions(
                 f"the subject has no module {module!r}{did_you_mean(module, system.modules)}; "
                 f"it has: {', '.join(system.modules)}",
             )
-        try:
+        with spec.located(("supervisors", i)):
             supervisor = registry.get("supervisors", name).bind(**parameters)
-        except ValueError as error:
-            raise spec.error(("supervisors", i), str(error)) from error
         label = supervisor_label(entry, spec.supervisors)
         if label in {s.label for s in found}:
             raise spec.error(("supervisors", i), f"{label} is named twice")

@@ -21,14 +21,13 @@ from typing import Any, NamedTuple
 from roadworthy import registry
 from roadworthy.cases.circumstance import Circumstance, Condition
 from roadworthy.data.roles import check_roles
-from roadworthy.data.samples import DataError, Dataset, load
+from roadworthy.data.samples import Dataset, load
 from roadworthy.data.values import TASKS, Kind
 from roadworthy.execution.versions import code_version, libraries, source_of, trace_version
 from roadworthy.measures import failure as failure_criteria
 from roadworthy.measures import for_values
 from roadworthy.registry import did_you_mean
-from roadworthy.spec import ROLES, Assessment, SpecError
-from roadworthy.subject.module import SubjectError
+from roadworthy.spec import ROLES, Assessment
 from roadworthy.subject.needs import Input, Passes, Request, Score
 from roadworthy.subject.system import System
 from roadworthy.subject.trace import SYSTEM
@@ -160,11 +159,6 @@ class Plan:
         ]
         return found
 
-    @property
-    def calibrating(self) -> list[Condition]:
-        """The conditions of the calibration data, clean first; none if nobody wants them."""
-        return [c for c in self.conditions if c.role == "calibration"]
-
     def check_case_ids(self) -> None:
         """Refuse sample ids that look like case ids: 4~snow@2 is sample 4 under snow at level 2."""
         prefixes = tuple(f"{role}:" for role in self.data)
@@ -275,10 +269,8 @@ def resolve(
     system = _fitting(spec, subject or _subject(spec), sets["test"])
     _check_circumstances(spec, circumstances, system, sets["test"])
     for i, column in enumerate(spec.slices):
-        try:
+        with spec.located(("slices", i)):
             sets["test"].column(column)
-        except DataError as error:
-            raise spec.error(("slices", i), str(error)) from error
     measure = _measure(spec, system, sets["test"])
     return Plan(spec, system, sets, circumstances, measure, notes, wants or Wants())
 
@@ -310,10 +302,8 @@ def _load(
         filled.setdefault("group", spec.data.group)
     if spec.data.classes:
         filled.setdefault("classes", tuple(spec.data.classes))
-    try:
+    with spec.located(place):
         return load(filled, base=spec.base, name=name)
-    except (DataError, registry.RegistryError, ValueError, OSError) as error:
-        raise spec.error(place, str(error)) from error
 
 
 def _check_data(spec: Assessment, sets: Mapping[str, Dataset]) -> None:
@@ -339,15 +329,13 @@ def _check_data(spec: Assessment, sets: Mapping[str, Dataset]) -> None:
 
 def _role_notes(spec: Assessment, sets: Mapping[str, Dataset]) -> list[str]:
     """Refuse rows that choose and judge; notes on the few that may."""
-    try:
-        chosen_on = {role: d for role, d in sets.items() if not role.startswith("circumstance:")}
+    chosen_on = {role: d for role, d in sets.items() if not role.startswith("circumstance:")}
+    with spec.located(("data",)):
         notes = check_roles(chosen_on)
         for role in sorted(sets.keys() - chosen_on.keys()):
             # A circumstance's own data is judged, like the test data, and may hold the same patients.
             for other in (r for r in chosen_on if r != "test"):
                 notes += check_roles({other: chosen_on[other], role: sets[role]})
-    except DataError as error:
-        raise spec.error(("data",), str(error)) from error
     return notes
 
 
@@ -356,17 +344,10 @@ def _training_notes(spec: Assessment, sets: Mapping[str, Dataset]) -> list[str]:
     content = spec.subject.get("train")
     if not isinstance(content, Mapping):
         return []
-    place = ("subject", "train")
-    try:
+    with spec.located(("subject", "train")):
         trained_on = load(content, base=spec.base, name="train")
-        return [
-            n
-            for r, d in sets.items()
-            if r != "reference"
-            for n in check_roles({"train": trained_on, r: d})
-        ]
-    except (DataError, registry.RegistryError, ValueError, OSError) as error:
-        raise spec.error(place, str(error)) from error
+        judging = {role: d for role, d in sets.items() if role != "reference"}
+        return [n for r, d in judging.items() for n in check_roles({"train": trained_on, r: d})]
 
 
 def _few(names: Sequence[str]) -> str:
@@ -376,13 +357,9 @@ def _few(names: Sequence[str]) -> str:
 def _subject(spec: Assessment) -> System:
     adapter = registry.get("adapters", spec.adapter)
     known = {k: v for k, v in spec.subject.items() if k not in ("task", "name", spec.adapter)}
-    try:
-        checked = adapter.check(
-            {**known, "path": spec.subject[spec.adapter], "base": spec.base, "task": spec.task}
-        )
-        return adapter.build(**checked)  # type: ignore[no-any-return]
-    except (SubjectError, ValueError) as error:
-        raise spec.error(("subject", spec.adapter), str(error)) from error
+    place = {"path": spec.subject[spec.adapter], "base": spec.base, "task": spec.task}
+    with spec.located(("subject", spec.adapter)):
+        return adapter.build(**adapter.check({**known, **place}))  # type: ignore[no-any-return]
 
 
 def _fitting(spec: Assessment, system: System, data: Dataset) -> System:
@@ -404,18 +381,14 @@ def _circumstances(spec: Assessment) -> list[Circumstance]:
         values = content.model_dump()
         values["levels"] = tuple(values["levels"])
         circumstance = Circumstance(name, **values)
-        try:
+        key = "parameters" if content.parameters else "levels"
+        with spec.located(("circumstances", name, key)):
             for transform in circumstance.transforms() if content.transform else ():
                 needed = registry.missing(transform.component)
                 if needed:
                     raise spec.error(("circumstances", name, "transform"), needed)
                 if not transform.identity:
                     transform.component.check(transform.parameters)
-        except SpecError:
-            raise
-        except ValueError as error:
-            key = "parameters" if content.parameters else "levels"
-            raise spec.error(("circumstances", name, key), str(error)) from error
         found.append(circumstance)
     return found
 
@@ -426,10 +399,8 @@ def _check_circumstances(
     for c in circumstances:
         place = ("circumstances", c.name)
         if c.where is not None:
-            try:
+            with spec.located((*place, "where")):
                 keep = test.where(c.where)
-            except DataError as error:
-                raise spec.error((*place, "where"), str(error)) from error
             if not keep.any() or keep.all():
                 raise spec.error(
                     (*place, "where"),
@@ -472,11 +443,7 @@ def _measure(spec: Assessment, system: System, test: Dataset) -> Callable[..., A
     if needed:
         raise spec.error(("measure",) if spec.measure else ("subject", "task"), needed)
     if spec.failure:
-        try:
+        with spec.located(("failure",)):
             failure_criteria.check_criterion(spec.failure)
-        except ValueError as error:
-            raise spec.error(("failure",), str(error)) from error
-    try:
+    with spec.located(("measure",)):
         return component.bind(**spec.measure_parameters)  # type: ignore[no-any-return]
-    except ValueError as error:
-        raise spec.error(("measure",), str(error)) from error

@@ -19,16 +19,17 @@ import shutil
 import time
 import uuid
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from roadworthy.subject.trace import Trace, link_chunk, read_manifest
 
+_T = TypeVar("_T")
 PASSING = "passing"
 """Under which name a chunk says how many of its cases failed for a reason that may pass."""
 PAUSE_S = 0.05
@@ -89,26 +90,15 @@ class ChunkCache:
 
     def read(self, key: str) -> Trace:
         """A chunk again."""
-        try:
-            trace = self._read(key)
-        except FileNotFoundError:
-            time.sleep(PAUSE_S)
-            trace = self._read(key)
-        return trace
-
-    def _read(self, key: str) -> Trace:
-        trace = Trace.read(self.folder(key), check=key not in self.checked)
+        check = key not in self.checked
+        trace = _again_if_away(lambda: Trace.read(self.folder(key), check=check))
         self.checked.add(key)
         return trace
 
     def link_into(self, key: str, folder: Path) -> None:
         """Put a chunk into a run folder, in place of an earlier one of that key."""
         folder.mkdir(parents=True, exist_ok=True)
-        try:
-            link_chunk(self.folder(key), folder / key)
-        except FileNotFoundError:
-            time.sleep(PAUSE_S)
-            link_chunk(self.folder(key), folder / key)
+        _again_if_away(lambda: link_chunk(self.folder(key), folder / key))
 
     def keep_scores(self, supervisor: str, chunk: str, kept: KeptScores) -> None:
         """Keep the scores of a chunk's cases, whole or not at all."""
@@ -161,6 +151,15 @@ def whole_folder(path: Path) -> Iterator[Path]:
                 raise
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def _again_if_away(use: Callable[[], _T]) -> _T:
+    """Another process may be putting a new chunk in the place of the old one."""
+    try:
+        return use()
+    except FileNotFoundError:
+        time.sleep(PAUSE_S)
+        return use()
 
 
 def _partial(path: Path) -> Path:

@@ -56,7 +56,7 @@ from roadworthy.finding import Evidence
 from roadworthy.registry import did_you_mean, register
 from roadworthy.report import charts, numbers, wording
 from roadworthy.report.blocks import Block, Cell, Chart, Column, Heading, Table, Text
-from roadworthy.spec import Assessment, ClaimSpec, Strict, claimed, supervisor_label
+from roadworthy.spec import Assessment, ClaimSpec, Strict, supervisor_label
 from roadworthy.store.record import Number, RecordPart, StoredInterval
 from roadworthy.store.record import Record as RunRecord
 
@@ -433,8 +433,15 @@ class Risk(Section):
                     "claims what cases cost, and the file does not say. Add `risk: {unit: EUR per case, costs: {wrong: 100}}`",
                 )
             return
-        _check_tolerable(spec, risk)
-        _check_supervisor(spec, risk)
+        if risk.tolerable is not None:
+            with spec.located((KEY, "tolerable")):
+                refuse_out_of_reach(risk.event_tree(), risk.tolerable)
+        labels = [supervisor_label(e, spec.supervisors) for e in spec.supervisors]
+        if risk.supervisor and risk.supervisor not in labels:
+            near = did_you_mean(risk.supervisor, labels)
+            raise spec.error(
+                (KEY, "supervisor"), f"{risk.supervisor!r} is not among the supervisors{near}"
+            )
         given = [c.probability for c in spec.circumstances.values() if c.probability is not None]
         if sum(given) > 1 + 1e-9:
             raise spec.error(
@@ -515,31 +522,6 @@ class Risk(Section):
 def alarm_thresholds(results: Results) -> Mapping[str, Threshold]:
     """The thresholds of the supervisors; none if there is no section on them."""
     return getattr(results.get("supervision"), "chosen", {})
-
-
-def _check_tolerable(spec: Assessment, risk: RiskSpec) -> None:
-    if risk.tolerable is None:
-        return
-    try:
-        refuse_out_of_reach(risk.event_tree(), risk.tolerable)
-    except ValueError as error:
-        raise spec.error((KEY, "tolerable"), str(error)) from error
-
-
-def _check_supervisor(spec: Assessment, risk: RiskSpec) -> None:
-    """The supervisor gets the label that tables know."""
-    if not risk.supervisor:
-        return
-    labels = [supervisor_label(e, spec.supervisors) for e in spec.supervisors]
-    try:
-        risk.supervisor = claimed(risk.supervisor, spec.supervisors)
-    except ValueError as error:
-        raise spec.error((KEY, "supervisor"), str(error)) from error
-    if risk.supervisor not in labels:
-        near = did_you_mean(risk.supervisor, labels)
-        raise spec.error(
-            (KEY, "supervisor"), f"{risk.supervisor!r} is not among the supervisors{near}"
-        )
 
 
 def _check_claim(spec: Assessment, risk: RiskSpec, i: int) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from roadworthy.analysis import supervision, verdicts
-from roadworthy.analysis.calibration import Threshold, separate
+from roadworthy.analysis.calibration import Threshold
 from roadworthy.analysis.tallies import BatchVerdicts, verdict_counts, verdicts_on_batches
 from roadworthy.analysis.verdicts import VerdictRule
 from roadworthy.assessment.observations import Observations, Seen
@@ -281,7 +281,6 @@ class SupervisionSection(Section):
         findings += verdicts.findings(clean, others, thresholds, confidence=confidence)
         findings = _assumed(plan, observed, rule, findings)
         if thresholds:
-            separate(_clusters(observed.calibrating), _clusters([clean, *others]))
             notes += [
                 f"{c.name} has data of its own, none of which chose the thresholds."
                 for c in plan.circumstances
@@ -402,10 +401,6 @@ def _assumed(
             more.append(about_groups)
         found.append(replace(f, assumptions=(*f.assumptions, *more)) if more else f)
     return found
-
-
-def _clusters(observed: Sequence[Any]) -> set[str]:
-    return {str(c) for o in observed for c in o.clusters}
 
 
 def _recorded(
