@@ -37,7 +37,6 @@ from roadworthy.spec import Assessment, supervisor_parameters
 from roadworthy.store.cache import whole_folder
 from roadworthy.subject.module import Answers, Context, SubjectError
 from roadworthy.subject.needs import Input, Output, Request
-from roadworthy.subject.running import error_sentence
 from roadworthy.subject.system import INPUT, single
 
 COLUMNS = ("id", "file", "sample", "circumstance", "level", "group")
@@ -66,7 +65,7 @@ class Made:
     condition: Condition
     row: int
     input: Any
-    problem: str = ""
+    """`Unreadable`, if it could not be made."""
 
 
 def planned(spec: Assessment) -> Plan:
@@ -107,10 +106,10 @@ def export(spec: Assessment, out: Path, *, progress: Progress | None = None) -> 
         with (folder / "cases.csv").open("w", encoding="utf-8", newline="") as stream:
             table = csv.writer(stream)
             table.writerow(COLUMNS)
-            for case in made(plan):
+            for case in made_cases(plan):
                 condition = case.condition
-                if case.problem:
-                    failed[case.id] = case.problem
+                if isinstance(case.input, Unreadable):
+                    failed[case.id] = case.input.reason
                 else:
                     place = _place(order[condition.role, condition.name], case)
                     file = write_input(folder, kind, place, case.id, case.input)
@@ -124,7 +123,7 @@ def export(spec: Assessment, out: Path, *, progress: Progress | None = None) -> 
     return Exported(out, written, failed)
 
 
-def made(plan: Plan) -> Iterator[Made]:
+def made_cases(plan: Plan) -> Iterator[Made]:
     """Every case of a plan, in the plan's order, with the input that the subject would get."""
     for condition in plan.conditions:
         data = plan.data[condition.role]
@@ -134,12 +133,8 @@ def made(plan: Plan) -> Iterator[Made]:
                 sample = str(data.ids[row])
                 group = "" if data.groups is None else str(data.groups[row])
                 case = condition.case_id(sample)
-                problem = ""
-                try:
-                    item = _arriving(plan, condition, case, item)
-                except _Unmade as error:
-                    problem = str(error)
-                yield Made(case, sample, group, condition, row, item, problem)
+                made = plan.arriving(condition, case, item)
+                yield Made(case, sample, group, condition, row, made)
 
 
 @dataclass(frozen=True)
@@ -167,30 +162,6 @@ class _Elsewhere:
 
     def batch(self, inputs: Mapping[str, Sequence[Any]], context: Context) -> Answers:
         raise SubjectError("the subject is elsewhere and cannot be asked")
-
-
-class _Unmade(Exception):
-    """A case whose input cannot be read or transformed."""
-
-
-def _arriving(plan: Plan, condition: Condition, case: str, item: Any) -> Any:
-    """What arrives at the subject's input: a value, or the frames of a case one after the other."""
-    if isinstance(item, Unreadable):
-        raise _Unmade(item.reason)
-    if plan.data[condition.role].input_kind is FRAMES:
-        return [_changed(plan, condition, case, step, frame) for step, frame in enumerate(item)]
-    return _changed(plan, condition, case, 0, item)
-
-
-def _changed(plan: Plan, condition: Condition, case: str, step: int, item: Any) -> Any:
-    if isinstance(item, Unreadable):
-        raise _Unmade(item.reason)
-    if condition.transform is None:
-        return item
-    try:
-        return condition.transform.at_step(item, plan.spec.seed, case, step)
-    except Exception as error:
-        raise _Unmade(f"the transform failed: {error_sentence(error)}") from error
 
 
 def _refuse(spec: Assessment, out: Path) -> None:

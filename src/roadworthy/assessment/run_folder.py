@@ -436,11 +436,8 @@ def _made(plan: Plan, here: Seen, original: Any, case: str) -> Any:
         return None
     if here.condition.port != "input":
         return original if plan.data[here.condition.role].input_kind is not GOAL else None
-    if plan.data[here.condition.role].input_kind is FRAMES:
-        return [
-            transform.at_step(frame, plan.spec.seed, case, t) for t, frame in enumerate(original)
-        ]
-    return transform.at_step(original, plan.spec.seed, case)
+    made = plan.arriving(here.condition, case, original)
+    return None if isinstance(made, Unreadable) else made
 
 
 def _transcript(episode: Any) -> str | None:

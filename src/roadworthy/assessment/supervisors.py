@@ -436,36 +436,23 @@ def halves(clusters: np.ndarray, seed: int) -> np.ndarray:
 
 
 def inputs_of(plan: Plan, chunk: Chunk, module: str, rows: ModuleTrace) -> np.ndarray:
-    """The inputs that a module saw, for the rows of its trace."""
+    """The inputs that a module saw, for the rows of its trace; None or NaN if there was none."""
     condition, data = chunk.condition, plan.data[chunk.condition.role]
     items = data.inputs[chunk.start : chunk.stop]
-    transform = condition.transform
-    acts = condition.port in (INPUT, f"{module}.{plan.subject.modules[module].inputs[0]}")
-    change = transform if transform is not None and not transform.identity and acts else None
     ids = [condition.case_id(i) for i in data.ids[chunk.start : chunk.stop]]
+    if condition.port not in (INPUT, f"{module}.{plan.subject.modules[module].inputs[0]}"):
+        condition = replace(condition, transform=None)
+    changed = condition.transform is not None and not condition.transform.identity
     one_each = len(rows) == len(ids) and rows.case.tolist() == ids
-    if change is None and one_each and isinstance(items, np.ndarray) and items.dtype != object:
+    if not changed and one_each and isinstance(items, np.ndarray) and items.dtype != object:
         return items
     position = {case: i for i, case in enumerate(ids)}
-    frames = data.input_kind is FRAMES
-
-    def changed(item: Any, case: str, step: int) -> Any:
-        if isinstance(item, Unreadable):
-            return None
-        try:
-            return item if change is None else change.at_step(item, plan.spec.seed, case, step)
-        except Exception:
-            return None  # the case failed when it was run, and its row says why
-
-    def seen(case: str, step: int) -> Any:
-        item = items[position[case]]
-        if frames and not isinstance(item, Unreadable):
-            if not plan.subject.stepwise:
-                return [changed(frame, case, t) for t, frame in enumerate(item)]
-            item = item[step]
-        return changed(item, case, step)
-
-    return stacked([seen(case, int(step)) for case, step in zip(rows.case, rows.step, strict=True)])
+    whole = data.input_kind is FRAMES and not plan.subject.stepwise
+    made = [
+        plan.arriving(condition, case, items[position[case]], None if whole else int(step))
+        for case, step in zip(rows.case, rows.step, strict=True)
+    ]
+    return stacked([None if isinstance(one, Unreadable) else one for one in made])
 
 
 def stacked(items: list[Any]) -> np.ndarray:

@@ -22,13 +22,14 @@ from roadworthy import registry
 from roadworthy.cases.circumstance import Circumstance, Condition
 from roadworthy.data.roles import check_roles
 from roadworthy.data.samples import Dataset, load
-from roadworthy.data.values import TASKS, Kind
+from roadworthy.data.values import FRAMES, TASKS, Kind, Unreadable
 from roadworthy.execution.versions import code_version, libraries, source_of, trace_version
 from roadworthy.measures import failure as failure_criteria
 from roadworthy.measures import for_values
 from roadworthy.registry import did_you_mean
 from roadworthy.spec import ROLES, Assessment
 from roadworthy.subject.needs import Input, Passes, Request, Score
+from roadworthy.subject.running import error_sentence
 from roadworthy.subject.system import System
 from roadworthy.subject.trace import SYSTEM
 from roadworthy.subject.variation import resolved
@@ -203,6 +204,29 @@ class Plan:
         return {
             condition.port: lambda value, case, step: transform.at_step(value, seed, case, step)
         }
+
+    def arriving(self, condition: Condition, case: str, item: Any, step: int | None = None) -> Any:
+        """What a sample becomes under a condition, or `Unreadable` with the reason why it cannot be made.
+
+        Of frames all of them, or the one at a step.
+        """
+        if isinstance(item, Unreadable):
+            return item
+        if self.data[condition.role].input_kind is FRAMES:
+            steps = range(len(item)) if step is None else [step]
+            made = [self._changed(condition, case, item[t], t) for t in steps]
+            broken = next((frame for frame in made if isinstance(frame, Unreadable)), None)
+            return broken or (made if step is None else made[0])
+        return self._changed(condition, case, item, step or 0)
+
+    def _changed(self, condition: Condition, case: str, item: Any, step: int) -> Any:
+        transform = condition.transform
+        if transform is None or transform.identity or isinstance(item, Unreadable):
+            return item
+        try:
+            return transform.at_step(item, self.spec.seed, case, step)
+        except Exception as error:
+            return Unreadable(f"the transform failed: {error_sentence(error)}")
 
     @functools.cached_property
     def _subject_print(self) -> str:

@@ -11,7 +11,6 @@ the clean. If no monitor can be compiled, the run stands, and says why. The same
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any, ClassVar, NamedTuple
@@ -39,6 +38,7 @@ from roadworthy.assessment.sections.risk import (
 )
 from roadworthy.assessment.supervisors import Supervisors, halves
 from roadworthy.execution.plan import Plan
+from roadworthy.monitor.alarm import alarms_per_day
 from roadworthy.monitor.bundle import JEFFREYS, Beforehand, Bundle
 from roadworthy.monitor.compile import (
     EVENTS_PER_DAY,
@@ -69,10 +69,6 @@ ALIKE = 0.98
 """Rank correlation from which on two supervisors say the same."""
 LEAST = 20
 """Clean rows with scores, to learn from and to count."""
-PERIODS = ("hour", "day", "week", "month", "year")
-_RATE = re.compile(
-    rf"\s*(\d+(?:\.\d+)?)\s*(?:per|a|an|/)\s*({'|'.join(PERIODS)})\s*", re.IGNORECASE
-)
 
 
 class PriorSpec(Strict):
@@ -125,9 +121,10 @@ class MonitorSpec(Strict):
     @field_validator("false_alarms", mode="before")
     @classmethod
     def _rate(cls, text: Any) -> Any:
-        found = _RATE.fullmatch(str(text))
-        if not found or float(found[1]) <= 0:
-            raise ValueError("is a number per time: write 1 per month, or 2 per day")
+        try:
+            alarms_per_day(text)
+        except ValueError:
+            raise ValueError("is a number per time: write 1 per month, or 2 per day") from None
         return text
 
     @property
