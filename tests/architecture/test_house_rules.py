@@ -146,7 +146,6 @@ STILL_OPEN: dict[str, list[str]] = {
     "small files": [],
     "names": [
         "Label",
-        "Place",
         "Rows",
         "Scale",
         "Scores",
@@ -160,7 +159,6 @@ STILL_OPEN: dict[str, list[str]] = {
         "leaves",
         "merge",
         "moment",
-        "schema",
         "serve",
         "together",
         "value",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from roadworthy import registry
-from roadworthy.spec import Assessment, SpecError, schema
+from roadworthy.spec import Assessment, SpecError, assessment_schema
 from roadworthy.spec.limits import AT_LEAST_0, SHARES
 
 TEXT = "subject: {task: classification, predictions: a.csv}\ndata: {test: {npz: a.npz}}\n"
@@ -104,7 +104,7 @@ def test_a_misspelt_key_that_is_required_is_the_one_shown(text, said):
 
 
 def test_the_schema_offers_nothing_that_is_refused():
-    every = schema()["$defs"]["ClaimSpec"]["properties"]["every"]
+    every = assessment_schema()["$defs"]["ClaimSpec"]["properties"]["every"]
     assert every["type"] == "string" and "levels" not in str(every)
 
 
@@ -150,4 +150,4 @@ def test_all_is_every_registered_supervisor_once():
     assert spec.every_supervisor and spec.supervisors == list(registry.components("supervisors"))
     assert not Assessment.parse(TEXT + "supervisors: [knn]\n", "a.yaml").every_supervisor
     assert "supervisors: all; it is 'al'" in refused(TEXT + "supervisors: al\n")
-    assert {"const": "all"} in schema()["properties"]["supervisors"]["anyOf"]
+    assert {"const": "all"} in assessment_schema()["properties"]["supervisors"]["anyOf"]

@@ -8,7 +8,7 @@ import pytest
 from roadworthy.analysis.risk.posteriors import Beta
 from roadworthy.analysis.risk.prototypes import Costs, base_tree, detector_tree, several_events
 from roadworthy.analysis.risk.tree import expectation, leaves
-from roadworthy.spec import Assessment, SpecError, schema
+from roadworthy.spec import Assessment, SpecError, assessment_schema
 
 BASE = "subject: {task: classification, predictions: a.csv}\ndata: {test: {npz: a.npz}}\n"
 MEDICAL = """\
@@ -147,7 +147,7 @@ def test_events_that_make_no_tree_are_told_with_what_is_missing(text, said):
 
 
 def test_the_schema_names_what_an_event_asks_for_where_that_is_not_its_own_name():
-    described = schema()["$defs"]["RiskSpec"]["properties"]["events"]["description"]
+    described = assessment_schema()["$defs"]["RiskSpec"]["properties"]["events"]["description"]
     for event in ("shift", "adversarial", "ambiguous", "module_failure"):
         usual = {"accuracy_clean", f"p_{event}", f"accuracy_{event}"}
         assert all(name in described for name in set(several_events([event]).parameters) - usual), (
@@ -158,12 +158,14 @@ def test_the_schema_names_what_an_event_asks_for_where_that_is_not_its_own_name(
 def test_the_published_schema_takes_what_is_read_and_refuses_what_is_not():
     import yaml
 
-    jsonschema.validate(yaml.safe_load(MEDICAL), schema())
+    jsonschema.validate(yaml.safe_load(MEDICAL), assessment_schema())
     for wrong in ({"unit": "EUR", "tolerble": 3}, {"costs": {"wrong": 3}}, 7):
         with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate(yaml.safe_load(MEDICAL) | {"risk": wrong}, schema())
+            jsonschema.validate(yaml.safe_load(MEDICAL) | {"risk": wrong}, assessment_schema())
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(yaml.safe_load(MEDICAL) | {"monitor": {"windows": 3}}, schema())
+        jsonschema.validate(
+            yaml.safe_load(MEDICAL) | {"monitor": {"windows": 3}}, assessment_schema()
+        )
 
 
 def test_without_a_window_the_monitor_has_those_of_a_bundle():

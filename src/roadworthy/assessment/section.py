@@ -149,7 +149,7 @@ def plan_assessment(
 
 
 @dataclass(frozen=True)
-class Place:
+class ClaimPlace:
     """Cases that a claim speaks of, and those that they are compared with."""
 
     here: Observed
@@ -158,7 +158,7 @@ class Place:
     """Whether it is one slice of many, which is judged only if it is large enough."""
 
 
-def places(claim: ClaimSpec, spec: Assessment, observed: Observations) -> list[Place]:
+def places(claim: ClaimSpec, spec: Assessment, observed: Observations) -> list[ClaimPlace]:
     """Every place that a claim speaks of."""
     pairs = [(observed.clean, observed.clean)]
     if claim.circumstance or claim.every == "circumstances":
@@ -171,10 +171,10 @@ def places(claim: ClaimSpec, spec: Assessment, observed: Observations) -> list[P
         label = slice_label(wanted)
         pairs = [(o.cut(column, label), r.cut(column, label)) for o, r in pairs]
     if claim.every in ("", "circumstances"):
-        return [Place(o, r) for o, r in pairs]
+        return [ClaimPlace(o, r) for o, r in pairs]
     columns = spec.slices if claim.every == "slices" else [claim.every]
     return [
-        Place(o.cut(column, label), r.cut(column, label), part=True)
+        ClaimPlace(o.cut(column, label), r.cut(column, label), part=True)
         for o, r in pairs
         for column in columns
         for label in o.contents(column)
@@ -185,7 +185,7 @@ def evidence_at(
     claim: ClaimSpec,
     plan: Plan,
     observed: Observations,
-    known: Callable[[Place], Evidence],
+    known: Callable[[ClaimPlace], Evidence],
     *,
     compared: bool = False,
 ) -> list[Evidence]:

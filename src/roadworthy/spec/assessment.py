@@ -471,7 +471,7 @@ def composed() -> type[Assessment]:
     return _composed(tuple(limits.installed_sections().values()))
 
 
-def schema() -> dict[str, Any]:
+def assessment_schema() -> dict[str, Any]:
     """The JSON schema of the assessment file."""
     content = composed().model_json_schema()
     content["$schema"] = "https://json-schema.org/draft/2020-12/schema"

@@ -9,7 +9,7 @@ from typing import Any
 
 from roadworthy.analysis import performance
 from roadworthy.assessment.observations import Observations
-from roadworthy.assessment.section import Nothing, Place, Result, Results, Section, evidence_at
+from roadworthy.assessment.section import ClaimPlace, Nothing, Result, Results, Section, evidence_at
 from roadworthy.claims import Quantity
 from roadworthy.execution.plan import Plan
 from roadworthy.finding import Evidence, Finding
@@ -84,7 +84,7 @@ class Performance(Section):
         """The measure, its failures or its change at each place."""
         quantity, seed = claim.quantity, plan.spec.seed
 
-        def known(place: Place) -> Evidence:
+        def known(place: ClaimPlace) -> Evidence:
             if quantity == "failure_rate":
                 return performance.failure_rate(place.here, seed=seed)
             if quantity in COMPARED:

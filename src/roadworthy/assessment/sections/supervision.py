@@ -30,7 +30,7 @@ from roadworthy.assessment.recommendation import (
     recommend,
     recommendation_blocks,
 )
-from roadworthy.assessment.section import Place, Result, Results, Section, evidence_at, nothing
+from roadworthy.assessment.section import ClaimPlace, Result, Results, Section, evidence_at, nothing
 from roadworthy.assessment.supervisors import Supervisors
 from roadworthy.claims import Quantity
 from roadworthy.data.values import CLASS_SCORES
@@ -303,7 +303,7 @@ class SupervisionSection(Section):
         """What is known of a supervisor at each place."""
         assert isinstance(result, Supervised)
 
-        def known(place: Place) -> Evidence:
+        def known(place: ClaimPlace) -> Evidence:
             return _evidence(claim, plan, observed, result.chosen, place)
 
         compared = claim.quantity in supervision.SHIFT
@@ -453,7 +453,7 @@ def _evidence(
     plan: Plan,
     observed: Observations,
     thresholds: Mapping[str, Threshold],
-    place: Place,
+    place: ClaimPlace,
 ) -> Evidence:
     name, quantity, here = claim.supervisor, claim.quantity, place.here
     if name not in here.scores:

@@ -22,5 +22,5 @@ def _schema(
     if of == "report":
         from roadworthy.report.json_report import schema as made
     else:
-        from roadworthy.spec import schema as made
+        from roadworthy.spec import assessment_schema as made
     showing.print_json(made())
