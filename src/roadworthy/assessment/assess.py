@@ -234,9 +234,8 @@ def _kept(plan: Plan, cache: ChunkCache) -> Any:
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise
-        raise Unfinished(
-            f"the disk is full at {cache.root}; free some space. {_progress(plan, cache)[0].upper()}{_progress(plan, cache)[1:]}"
-        ) from error
+        full = f"the disk is full at {cache.root}; free some space"
+        raise Unfinished(f"{full}; {_progress(plan, cache)}") from error
 
 
 def _progress(plan: Plan, cache: ChunkCache) -> str:

@@ -203,22 +203,14 @@ def circumstance_record(c: Circumstance) -> CircumstanceRecord:
     named: dict[str, dict[str, Any]] = {
         ("" if t.level is None else f"{t.level:g}"): dict(t.parameters) for t in transforms
     }
-    return CircumstanceRecord(
-        name=c.name,
-        kind=c.kind,
-        transform=c.transform,
-        table=transforms[0].table if transforms else None,
-        levels=[t.level for t in transforms if t.level is not None],
-        parameters=named,
-        port=c.port,
-        where=None if c.where is None else dict(c.where),
-        probability=c.probability,
-        exposure=c.exposure,
-        likelihood=c.likelihood,
-        severity=c.severity,
-        significance=c.significance,
-        description=c.description,
-    )
+    made = {
+        "kind": c.kind,
+        "table": transforms[0].table if transforms else None,
+        "levels": [t.level for t in transforms if t.level is not None],
+        "parameters": named,
+        "significance": c.significance,
+    }
+    return CircumstanceRecord.model_validate({**vars(c), **made})
 
 
 def _slice_records(plan: Plan, clean: Observed) -> list[SliceRecord]:

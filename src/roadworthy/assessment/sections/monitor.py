@@ -471,22 +471,23 @@ def gather(
 
 def _refuse(plan: Plan, observed: Observations) -> None:
     """Say what is missing in the file."""
-    if plan.spec.never_wrong:
-        raise ValueError("failures are not defined. Set `failure: {error: {above: …}}`")
-    if not any(not s.reads_scores for s in plan.supervisions):
-        raise ValueError(
-            "a monitor reads the scores of supervisors. Add `supervisors: [max_softmax]`"
-        )
-    if not observed.supervisors.first:
-        raise ValueError(
-            "a monitor reads the scores of supervisors, and none of them is applicable"
-        )
-    if "calibration" not in plan.data or not observed.calibration:
-        raise ValueError(
-            "a monitor learns from calibration cases. Add `data.calibration` with cases not used elsewhere"
-        )
-    if not plan.circumstances:
-        raise ValueError("there is no shift to learn from. Add `circumstances`")
+    calibrated = "calibration" in plan.data and observed.calibration
+    named = any(not s.reads_scores for s in plan.supervisions)
+    for there, why in (
+        (not plan.spec.never_wrong, "failures are not defined. Set `failure: {error: {above: …}}`"),
+        (named, "a monitor reads the scores of supervisors. Add `supervisors: [max_softmax]`"),
+        (
+            observed.supervisors.first,
+            "a monitor reads the scores of supervisors, and none of them is applicable",
+        ),
+        (
+            calibrated,
+            "a monitor learns from calibration cases. Add `data.calibration` with cases not used elsewhere",
+        ),
+        (plan.circumstances, "there is no shift to learn from. Add `circumstances`"),
+    ):
+        if not there:
+            raise ValueError(why)
 
 
 def _parts(plan: Plan, seen: Sequence[Seen]) -> list[Labelled]:

@@ -97,7 +97,10 @@ class Performance(Section):
         """Circumstances, slices, curves against level, and cases to look at."""
         found = [_Found.of(c, run) for c in run.circumstances]
         found.sort(
-            key=lambda c: (-(c.significance or 0), -(c.loss if c.loss is not None else -math.inf))
+            key=lambda c: (
+                -(c.record.significance or 0),
+                -(c.loss if c.loss is not None else -math.inf),
+            )
         )
         return [
             *_circumstances(found, run),
@@ -139,14 +142,6 @@ class _Found:
         return cls(record, at, run)
 
     @property
-    def name(self) -> str:
-        return self.record.name
-
-    @property
-    def significance(self) -> float | None:
-        return self.record.significance
-
-    @property
     def levels(self) -> list[float]:
         return sorted(level for level in self.by_level if level is not None)
 
@@ -161,7 +156,7 @@ class _Found:
         return next(iter(self.by_level), None)
 
     def at(self, quantity: str, level: float | None) -> Finding | None:
-        return self.run.find(quantity, self.name, level)
+        return self.run.find(quantity, self.record.name, level)
 
     @property
     def loss(self) -> float | None:
@@ -197,13 +192,13 @@ def _columns(run: RunRecord) -> list[Column]:
 
 
 def _circumstances(found: Sequence[_Found], run: RunRecord) -> list[Block]:
-    weighed = any(c.significance is not None for c in found)
+    weighed = any(c.record.significance is not None for c in found)
     by = " by significance" if weighed else ""
     blocks: list[Block] = [Heading(f"Circumstances{by}", "circumstances", "Circumstances")]
     if not found:
         none = "No circumstances were assessed: only the clean test data was."
         return [*blocks, Text(none, "empty")]
-    points = [_point(c) for c in found if c.significance is not None and c.loss is not None]
+    points = [_point(c) for c in found if c.record.significance is not None and c.loss is not None]
     if points:
         caption = (
             "Where to work first: how much a circumstance matters (exposure × likelihood × severity, 1 to 125) against "
@@ -219,7 +214,7 @@ def _circumstances(found: Sequence[_Found], run: RunRecord) -> list[Block]:
         )
     order = "most significant first" if weighed else "worst first"
     rows = [
-        _forest_row(place_name(c.name, c.worst_level), c.by_level[c.worst_level], run)
+        _forest_row(place_name(c.record.name, c.worst_level), c.by_level[c.worst_level], run)
         for c in found
         if c.worst_level in c.by_level
     ]
@@ -250,14 +245,14 @@ def _name(c: _Found) -> Cell:
     difference = c.at("difference", c.worst_level)
     versus = difference.about.versus if difference else ""
     under += f", against {versus}" if versus not in ("", "clean") else ""
-    return Cell(place_name(c.name, c.worst_level), under, c.record.description, strong=True)
+    return Cell(place_name(c.record.name, c.worst_level), under, c.record.description, strong=True)
 
 
 def _weight(c: _Found) -> Cell:
     r = c.record
-    if c.significance is None:
+    if c.record.significance is None:
         return Cell(numbers.NONE)
-    return Cell(f"{c.significance:g}", f"{r.exposure} × {r.likelihood} × {r.severity}")
+    return Cell(f"{c.record.significance:g}", f"{r.exposure} × {r.likelihood} × {r.severity}")
 
 
 def _slices(run: RunRecord) -> list[Block]:
@@ -315,9 +310,9 @@ def _levels(found: Sequence[_Found], run: RunRecord) -> list[Block]:
         for level in c.levels:
             f = c.by_level[level]
             shown = numbers.estimate(f.value, f.interval, f.n, style)
-            note = f"{place_name(c.name, level)}: {shown.title}"
+            note = f"{place_name(c.record.name, level)}: {shown.title}"
             points.append(charts.LevelPoint(level, f.value, *_ends(f), note))
-        panels.append(charts.LevelPanel(c.name, tuple(points)))
+        panels.append(charts.LevelPanel(c.record.name, tuple(points)))
     clean = run.find(run.measure.name)
     caption = (
         f"{run.measure.name} against level, with intervals; all panels share one scale. Dashed: the clean test data. "
@@ -331,7 +326,7 @@ def _levels(found: Sequence[_Found], run: RunRecord) -> list[Block]:
     }
     blocks.append(_chart("figure-levels", caption, charts.levels_chart, panels, options))
     rows = [
-        [Cell(c.name), Cell(numbers.level(level)), *_cells(c, level, run)]
+        [Cell(c.record.name), Cell(numbers.level(level)), *_cells(c, level, run)]
         for c in leveled
         for level in c.levels
     ]
@@ -387,9 +382,9 @@ def _point(c: _Found) -> charts.SignificancePoint:
     shown = numbers.estimate(
         c.loss, found.interval if found else None, found.n if found else None, "percent"
     )
-    place = place_name(c.name, c.worst_level)
-    note = f"{place}: significance {c.significance:g}, relative loss {shown.title}"
-    return charts.SignificancePoint(c.name, c.significance, c.loss, *ends, note)
+    place = place_name(c.record.name, c.worst_level)
+    note = f"{place}: significance {c.record.significance:g}, relative loss {shown.title}"
+    return charts.SignificancePoint(c.record.name, c.record.significance, c.loss, *ends, note)
 
 
 def _ends(found: Finding) -> tuple[float | None, float | None]:

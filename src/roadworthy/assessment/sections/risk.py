@@ -11,13 +11,6 @@ rate is unknown. What occurs and has no cases is refused: left out, its share wo
 (('p_shift', 'tpr'), True)
 >>> weighed({"fog": 0.1, "site_b": None, "snow": None}, {"site_b": 0.25}, None, counted={"fog", "site_b", "snow"})
 {'fog': 0.1, 'site_b': 0.25}
->>> weighed({"fog": 0.1, "site_b": None}, {"site_b": 0.25}, 0.7, counted={"fog", "site_b"})
-{'fog': 0.2, 'site_b': 0.5}
->>> weighed({"fog": None, "site_b": None}, {"site_b": 0.25}, 0.7, counted={"fog", "site_b"})
-{'fog': 0.35, 'site_b': 0.35}
->>> weighed({"fog": 0.1, "snow": 0.2}, {}, None, counted={"fog"})
-Traceback (most recent call last):
-ValueError: there are no cases of snow to count, and the file says that they occur
 """
 
 from __future__ import annotations
