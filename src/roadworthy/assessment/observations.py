@@ -233,7 +233,7 @@ def _fit_second(
                 "give more under data: calibration"
             )
             continue
-        chosen = seen if getattr(s.supervisor, "contrasts", False) else seen[:1]
+        chosen = seen if s.contrasts else seen[:1]
         system = concatenate([_some(c.system, first) for c in chosen])
         labels = [m for m in s.members if all(m in c.observed.scores for c in chosen)]
         scores = {m: np.concatenate([c.observed.scores[m][first] for c in chosen]) for m in labels}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
 import shutil
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -79,7 +80,11 @@ def record_of(
         name=spec.title,
         verdict=overall(judgements),  # type: ignore[arg-type]
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        versions={"roadworthy": code_version(), **installed()},
+        versions={
+            "roadworthy": code_version(),
+            **installed(),
+            "python": platform.python_version(),
+        },
         seed=spec.seed,
         confidence=spec.confidence,
         command=command or f"roadworthy assess {spec.document.path.name}",

@@ -22,8 +22,7 @@ from urllib.parse import quote
 import numpy as np
 
 from roadworthy import registry
-from roadworthy.cases.circumstance import Circumstance, Condition
-from roadworthy.data.samples import Dataset
+from roadworthy.cases.circumstance import Condition
 from roadworthy.data.seeds import key as seed_key
 from roadworthy.data.values import FRAMES, Unreadable
 from roadworthy.execution.plan import (
@@ -37,7 +36,7 @@ from roadworthy.execution.plan import (
 )
 from roadworthy.execution.versions import code_version, libraries, source_of
 from roadworthy.registry import did_you_mean
-from roadworthy.spec import Assessment, supervisor_label, supervisor_name, supervisor_parameters
+from roadworthy.spec import supervisor_label, supervisor_name, supervisor_parameters
 from roadworthy.store import ChunkCache
 from roadworthy.store.cache import KeptScores, whole_folder
 from roadworthy.subject.needs import Input, Layer, Output, Request, Score
@@ -52,7 +51,7 @@ REFERENCE = Condition(role="reference")
 
 def with_supervisors(plan: Plan) -> Plan:
     """The plan with its supervisors and what they want: requests, calibration cases, reference cases."""
-    found, left_out = supervisions(plan.spec, plan.subject, plan.data, plan.circumstances), {}
+    found, left_out = supervisions(plan), {}
     notes = list(plan.notes)
     if plan.spec.every_supervisor:
         left_out = {s.label: s.because for s in found if not s.applicable}
@@ -83,13 +82,9 @@ def _wants(plan: Plan, supervisors: Sequence[Supervision]) -> Wants:
     return Wants(asked, tuple(conditions))
 
 
-def supervisions(
-    spec: Assessment,
-    system: System,
-    sets: Mapping[str, Dataset],
-    circumstances: Sequence[Circumstance],
-) -> list[Supervision]:
+def supervisions(plan: Plan) -> list[Supervision]:
     """The supervisors of the file, in its order."""
+    spec, system = plan.spec, plan.subject
     found: list[Supervision] = []
     for i, entry in enumerate(spec.supervisors):
         name, parameters = supervisor_name(entry), supervisor_parameters(entry)
@@ -107,19 +102,15 @@ def supervisions(
             raise spec.error(("supervisors", i), f"{label} is named twice")
         one = Supervision(name, module, supervisor, parameters, "", label)
         if not one.reads_scores:
-            one = replace(one, because=_why_not(spec, i, one, system, sets))
+            one = replace(one, because=_why_not(plan, i, one))
         found.append(one)
     first = {s.label: s for s in found if not s.reads_scores}
-    return [
-        _combining(spec, i, s, first, sets, circumstances) if s.reads_scores else s
-        for i, s in enumerate(found)
-    ]
+    return [_combining(plan, i, s, first) if s.reads_scores else s for i, s in enumerate(found)]
 
 
-def _why_not(
-    spec: Assessment, i: int, s: Supervision, system: System, sets: Mapping[str, Dataset]
-) -> str:
+def _why_not(plan: Plan, i: int, s: Supervision) -> str:
     """Why a supervisor cannot stand at its module; a layer that the file misspells is an error."""
+    system = plan.subject
     # The system as a whole is asked as if it were one module.
     module = system if s.module == SYSTEM else system.modules[s.module]
     reason = s.supervisor.applies_to(output_kind(system, s.module))
@@ -133,9 +124,9 @@ def _why_not(
             written = [s.parameters.get("layer"), *(s.parameters.get("layers") or ())]
             misspelt = isinstance(request, Layer) and request.name in written
             if misspelt and "it has: " in refusal and not refusal.endswith("it has: none"):
-                raise spec.error(("supervisors", i), f"{s.label}: {refusal}")
+                raise plan.spec.error(("supervisors", i), f"{s.label}: {refusal}")
             return refusal
-    if s.supervisor.fitted and "reference" not in sets:
+    if s.supervisor.fitted and "reference" not in plan.data:
         return "it is fitted on reference data, and the file names none under data: reference"
     return ""
 
@@ -152,19 +143,14 @@ def _not_the_input(system: System, name: str) -> str:
 
 
 def _combining(
-    spec: Assessment,
-    i: int,
-    s: Supervision,
-    others: Mapping[str, Supervision],
-    sets: Mapping[str, Dataset],
-    circumstances: Sequence[Circumstance],
+    plan: Plan, i: int, s: Supervision, others: Mapping[str, Supervision]
 ) -> Supervision:
     """One that reads others' scores, with its members, or with the reason why it cannot."""
     named = [n.name for n in s.supervisor.needs if isinstance(n, Score)]
     members = [m for m in others if others[m].applicable] if EVERY_OTHER in named else named
     unknown = [m for m in members if m not in others]
     if unknown:
-        raise spec.error(
+        raise plan.spec.error(
             ("supervisors", i),
             f"{s.label} names the member {unknown[0]!r}, which is not among the supervisors whose scores it can "
             f"read{did_you_mean(unknown[0], others)}: {', '.join(others) or 'none'}; add it under supervisors",
@@ -175,19 +161,11 @@ def _combining(
         because = "it combines the scores of others, and none of them is applicable"
     elif idle:
         because = f"its member {idle[0]} is not applicable, because {others[idle[0]].because}"
-    elif "calibration" not in sets:
-        because = (
-            "it learns from calibration cases, and the file names none under data: calibration"
-        )
-    elif _contrasts(s) and not any(c.kind == "transform" for c in circumstances):
-        because = (
-            "it learns what shifts do from circumstances with a transform, and the file names none"
-        )
+    elif "calibration" not in plan.data:
+        because = "it learns from calibration cases. Add `data.calibration`"
+    elif s.contrasts and not any(c.kind == "transform" for c in plan.circumstances):
+        because = "it learns what shifts do. Add a circumstance with a transform"
     return replace(s, because=because, members=tuple(members))
-
-
-def _contrasts(s: Supervision) -> bool:
-    return bool(getattr(s.supervisor, "contrasts", False))
 
 
 @dataclass

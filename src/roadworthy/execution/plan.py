@@ -126,6 +126,11 @@ class Supervision:
         return Score(EVERY_OTHER) in self.supervisor.needs
 
     @property
+    def contrasts(self) -> bool:
+        """Whether it learns from shifted cases, too."""
+        return bool(getattr(self.supervisor, "contrasts", False))
+
+    @property
     def reads_inputs(self) -> bool:
         """Whether it looks at what the module was given."""
         return any(isinstance(n, Input) for n in self.supervisor.needs)

@@ -10,7 +10,6 @@ chose nothing.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -391,7 +390,7 @@ def _assumed(
     plan: Plan, observed: Observations, rule: VerdictRule, findings: Sequence[Finding]
 ) -> list[Finding]:
     """The findings, with what those about supervisors take for granted beyond what analyses know."""
-    learned = {s.label for s in plan.supervisions if getattr(s.supervisor, "contrasts", False)}
+    learned = {s.label for s in plan.supervisions if s.contrasts}
     grouped = bool(observed.calibration) and observed.calibrating[0].groups is not None
     about_groups = rule.assumed(grouped=grouped)
     found = []
@@ -409,7 +408,7 @@ def _recorded(
     at_work = observed.supervisors
     because = s.because or at_work.failed.get(s.label, "")
     threshold = thresholds.get(s.label)
-    learned = [LEARNED] if getattr(s.supervisor, "contrasts", False) else []
+    learned = [LEARNED] if s.contrasts else []
     record = SupervisorRecord(
         name=s.label,
         module=s.module,
@@ -695,9 +694,8 @@ def _worth(seen: _View) -> list[Block]:
 
 
 def _unsaid(s: SupervisorRecord) -> str:
-    """The parameters that the name does not hold already."""
-    named = [k for k in s.parameters if re.search(rf"[(,]\s*{re.escape(k)}=", s.name)]
-    return ", ".join(f"{k} {v}" for k, v in s.parameters.items() if k not in named)
+    """The parameters, if the name does not hold them already."""
+    return "" if "(" in s.name else ", ".join(f"{k} {v}" for k, v in s.parameters.items())
 
 
 def _on_top(seen: _View) -> str:
