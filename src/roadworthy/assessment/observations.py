@@ -149,14 +149,10 @@ def _predicted(system: ModuleTrace) -> np.ndarray | None:
     if system.kind is not CLASS_SCORES:
         return None
     output = np.asarray(system.output, dtype=np.float64).reshape(len(system), -1)
-    sound = (
-        system.ok & np.isfinite(output).all(axis=1)
-        if output.shape[1]
-        else np.zeros(len(system), bool)
-    )
     predicted = np.full(len(system), -1, dtype=np.int64)
-    # Where nobody answered, an answer has no width, and there is no largest of nothing.
-    if sound.any():
+    # If nobody answered, an answer has no width, and there is no largest of nothing.
+    if output.shape[1]:
+        sound = system.ok & np.isfinite(output).all(axis=1)
         predicted[sound] = output[sound].argmax(axis=1)
     return predicted
 

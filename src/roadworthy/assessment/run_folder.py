@@ -332,8 +332,10 @@ def display(
         labels = np.where(sound, np.where(sound[:, None], scores, 0).argmax(axis=1), -1)
     else:
         return [_short(item) for item in chosen]
-    known = range(len(classes)) if classes else range(2**62)
-    return [(classes[i] if classes else str(i)) if i in known else "no answer" for i in labels]
+    if classes is None:
+        return [str(i) if i >= 0 else "no answer" for i in labels.tolist()]
+    names = dict(enumerate(classes))
+    return [names.get(i, "no answer") for i in labels.tolist()]
 
 
 def _short(item: Any) -> str:
