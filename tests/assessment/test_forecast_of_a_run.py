@@ -66,6 +66,7 @@ def test_a_stated_rate_of_shift_is_shared_evenly_where_nothing_else_is_stated(us
     done = costed(user, f"{NOISE}\n{SITE}", ", constants: {p_shift: 0.4}")
     costs = {kind: mean_cost(done, kind) for kind in ("site_a", "site_b", "noise")}
     agree(done, 0.6 * costs["site_a"] + 0.2 * costs["site_b"] + 0.2 * costs["noise"], 0.4)
+    assert not any("as often as in the test data" in n for n in done.record.notes)
 
 
 def test_a_level_that_changes_nothing_has_its_share_of_the_cost_in_both(user: Path) -> None:

@@ -14,6 +14,7 @@ import functools
 import hashlib
 import json
 import typing
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
@@ -166,15 +167,15 @@ class Plan:
         return found
 
     def check_case_ids(self) -> None:
-        """Refuse sample ids that look like case ids: 4~snow@2 is sample 4 under snow at level 2."""
-        prefixes = tuple(f"{role}:" for role in self.data)
-        for role, data in self.data.items():
-            for name in map(str, data.ids):
-                if "~" in name or name.startswith(prefixes):
-                    raise self.spec.error(
-                        ("data",),
-                        f"{role} has a sample with the id {name!r}, which looks like the id of a case; ids must not hold ~",
-                    )
+        """Refuse sample ids that make two cases share an id: 4~snow@2 is sample 4 under snow at level 2."""
+        if not any("~" in str(i) or ":" in str(i) for d in self.data.values() for i in d.ids):
+            return
+        ids = (c.case_id(i) for c in self.conditions for i in self.data[c.role].ids)
+        case, times = Counter(ids).most_common(1)[0]
+        if times > 1:
+            raise self.spec.error(
+                ("data",), f"two cases have the id {case!r}; sample ids must not look like case ids"
+            )
 
     @functools.cached_property
     def chunks(self) -> list[Chunk]:

@@ -109,6 +109,8 @@ class ChunkCache:
             with partial.open("wb") as stream:
                 np.savez(stream, scores=kept.scores, seconds=kept.seconds)
             partial.replace(path)
+        except FileNotFoundError:
+            return  # another process has just put its own fit, without scores, in this place
         finally:
             partial.unlink(missing_ok=True)
 

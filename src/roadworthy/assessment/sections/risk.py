@@ -270,7 +270,8 @@ def supposed(plan: Plan) -> list[str]:
     """That filtered cases count as often as in the test data, if the file does not say otherwise."""
     usual = _usual(plan)
     silent = [c.name for c in plan.circumstances if c.probability is None and c.name in usual]
-    if not silent or (len(silent) < len(plan.circumstances) and not shifted_in_use(plan)):
+    stated = any(c.probability is not None for c in plan.circumstances)
+    if not silent or not (stated or len(silent) == len(plan.circumstances)):
         return []
     shares = " and ".join(f"{name} ({usual[name]:.0%})" for name in silent)
     counts = "counts" if len(silent) == 1 else "count"
