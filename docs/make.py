@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from roadworthy import registry
-from roadworthy.spec import schema
+from roadworthy.spec import assessment_schema
 
 HERE = Path(__file__).parent
 GIVEN = ("base", "task")
@@ -54,7 +54,7 @@ def pages() -> dict[Path, str]:
     """The pages, by path."""
     return {
         HERE / "components.md": components(),
-        HERE / "assessment.schema.json": json.dumps(schema(), indent=1) + "\n",
+        HERE / "assessment.schema.json": json.dumps(assessment_schema(), indent=1) + "\n",
     }
 
 

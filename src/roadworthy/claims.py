@@ -21,8 +21,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -109,19 +109,6 @@ class Member:
     bound: float = math.nan
     """The one-sided bound that decided: pessimistic for what is met, optimistic for what is breached."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {
-            "about": self.about,
-            "value": None if math.isnan(self.value) else self.value,
-            "interval": self.interval.to_dict() if self.interval else None,
-            "status": self.status,
-            "n": self.n,
-            "cases_to_settle": self.cases_to_settle,
-            "why": self.why,
-            "bound": self.bound if math.isfinite(self.bound) else None,
-        }
-
 
 @dataclass(frozen=True)
 class Judgement:
@@ -133,29 +120,11 @@ class Judgement:
     why: str
     corrected: str = ""
     deciding: Member | None = None
-    assumptions: tuple[str, ...] = field(default=())
 
-    def to_dict(self) -> dict[str, Any]:
-        """For the run's record and the reports."""
-        decided = self.deciding or (self.members[0] if self.members else None)
-        return {
-            "id": self.claim.id,
-            "text": self.claim.text or _text(self.claim),
-            "quantity": self.claim.quantity,
-            "status": self.status,
-            "value": None if decided is None or math.isnan(decided.value) else decided.value,
-            "interval": decided.interval.to_dict() if decided and decided.interval else None,
-            "n": decided.n if decided else 0,
-            "about": decided.about if decided else "",
-            "bound": decided.bound if decided and math.isfinite(decided.bound) else None,
-            "limit": self.claim.limit,
-            "direction": self.claim.direction,
-            "confidence": self.claim.confidence,
-            "cases_to_settle": decided.cases_to_settle if decided else None,
-            "why": self.why,
-            "corrected": self.corrected,
-            "members": [m.to_dict() for m in self.members] if len(self.members) > 1 else [],
-        }
+    @property
+    def text(self) -> str:
+        """What was claimed, in words."""
+        return self.claim.text or _text(self.claim)
 
 
 def judge(claim: Claim, evidence: Sequence[Evidence]) -> Judgement:

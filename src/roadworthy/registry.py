@@ -131,10 +131,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 def register(room: str, name: str, **traits: Any) -> Callable[[_F], _F]:
     """Decorator that gives a function or class a name in a room; `traits` are what it declares about itself."""
-    if room not in ROOMS:
-        raise RegistryError(
-            f"no room {room!r}{did_you_mean(room, ROOMS)}; rooms are: {', '.join(ROOMS)}"
-        )
+    _check_type(room)
 
     def decorate(build: _F) -> _F:
         origin = (getattr(build, "__module__", "") or "").split(".")[0]
@@ -174,15 +171,19 @@ def get(room: str, name: str) -> Component:
 
 def components(room: str) -> dict[str, Component]:
     """All components of a room, by name, in alphabetical order."""
-    if room not in ROOMS:
-        raise RegistryError(
-            f"no room {room!r}{did_you_mean(room, ROOMS)}; rooms are: {', '.join(ROOMS)}"
-        )
+    _check_type(room)
     if room not in _scanned:
         _scanned.add(room)
         _scan_package(ROOMS[room])
         _scan_entry_points(room)
     return dict(sorted(_components[room].items()))
+
+
+def _check_type(room: str) -> None:
+    if room not in ROOMS:
+        raise RegistryError(
+            f"Unknown component type {room!r}{did_you_mean(room, ROOMS)}. Types: {', '.join(ROOMS)}"
+        )
 
 
 def did_you_mean(word: str, known: typing.Iterable[str]) -> str:

@@ -146,7 +146,6 @@ STILL_OPEN: dict[str, list[str]] = {
     "small files": [],
     "names": [
         "Label",
-        "Place",
         "Table",
         "calibrate",
         "count",

@@ -163,7 +163,7 @@ def test_sample_ids_that_look_like_case_ids_are_refused(user: Path) -> None:
     ids = np.array([str(i) for i in range(160)], dtype=object)
     ids[7] = "4~dark@1"
     np.savez(user / "test.npz", ids=ids.astype(str), **content)
-    with pytest.raises(SpecError, match="two cases have the id '4~dark@1'"):
+    with pytest.raises(SpecError, match="the id '4~dark@1'"):
         run(user, group=", ids: ids")
 
 
@@ -259,9 +259,10 @@ def test_an_earlier_run_with_another_circumstance_of_that_name_is_refused(user: 
         group="",
     )
     weaker = text.replace("levels: [1, 3], table: wang", "levels: [1, 3], table: hendrycks")
-    with pytest.raises(SpecError, match="its dark at level 3 has the parameters") as refused:
+    with pytest.raises(
+        SpecError, match=r"claims\[0\].*its circumstance 'dark' is missing or another"
+    ):
         assess(Assessment.parse(weaker, user / "assessment.yaml"))
-    assert "claims[0].circumstance" in str(refused.value)
 
 
 def test_a_slice_that_one_of_many_places_lacks_leaves_that_place_open(user: Path) -> None:

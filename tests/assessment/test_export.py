@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from roadworthy.assessment.assess import assess
-from roadworthy.assessment.export import export, made, planned
+from roadworthy.assessment.export import export, made_cases, planned
 from roadworthy.data.loaders.audio import read_wav
 from roadworthy.data.png import encode_png
-from roadworthy.data.samples import DataError
 from roadworthy.spec import Assessment
 
 pytestmark = pytest.mark.usefixtures("no_monitor")
@@ -78,12 +77,9 @@ def test_images_are_what_the_subject_gets(tmp_path, images):
         "circumstances: {noise: {transform: gaussian_noise, levels: [2]}, blur: {transform: motion_blur, levels: [0, 1]}}\n",
     )
     done = export(spec, tmp_path / "png")
-    export(spec, tmp_path / "npz", format="npz")
-    packed = np.load(tmp_path / "npz/cases.npz", allow_pickle=False)
     seen = seen_by(tmp_path, spec)
     assert done.cases == len(seen) == 24
-    assert packed["id"].tolist() == [r["id"] for r in rows(tmp_path / "png")]
-    for row, pixels, given in zip(rows(tmp_path / "png"), packed["input"], seen, strict=True):
+    for row, given in zip(rows(tmp_path / "png"), seen, strict=True):
         file = tmp_path / "png" / row["file"]
         if file.suffix == ".npy":
             found = np.load(file)
@@ -91,8 +87,7 @@ def test_images_are_what_the_subject_gets(tmp_path, images):
             found = cv2.imread(str(file), cv2.IMREAD_UNCHANGED)
             found = found[..., ::-1] if found.ndim == 3 else found
         np.testing.assert_array_equal(found, given)
-        np.testing.assert_array_equal(pixels, given)
-        assert found.dtype == pixels.dtype == np.asarray(given).dtype == images.dtype
+        assert found.dtype == np.asarray(given).dtype == images.dtype
 
 
 def test_recordings_are_what_the_subject_gets(tmp_path):
@@ -118,9 +113,6 @@ def test_recordings_are_what_the_subject_gets(tmp_path):
         found = read_wav(tmp_path / "out" / row["file"])
         assert found.rate == given.rate
         np.testing.assert_array_equal(found.wave, given.wave)
-    with pytest.raises(DataError, match="audio"):
-        export(spec, tmp_path / "packed", format="npz")
-    assert not (tmp_path / "packed").exists()
 
 
 def test_frames_are_what_a_stepwise_subject_gets_and_answers_by_case_come_back(tmp_path):
@@ -213,20 +205,6 @@ def test_reference_cases_are_exported_when_a_supervisor_learns_from_answers(tmp_
     )
     plan = planned(spec)
     learns = any(s.applicable and s.supervisor.fitted for s in plan.supervisions)
-    ids = [m.id for m in made(plan)]
+    ids = [m.id for m in made_cases(plan)]
     assert len(ids) == 4 + 3 * learns
     assert len(set(ids)) == len(ids)
-
-
-def test_images_of_different_sizes_need_files_of_their_own(tmp_path):
-    for i, size in enumerate((4, 6)):
-        (tmp_path / f"img/{i}").mkdir(parents=True)
-        (tmp_path / f"img/{i}/a.png").write_bytes(encode_png(np.zeros((size, size), np.uint8)))
-    spec = read(
-        tmp_path,
-        "subject: {task: classification, predictions: later.jsonl}\ndata: {test: {image_folder: img}}\n",
-    )
-    with pytest.raises(DataError, match="--format png"):
-        export(spec, tmp_path / "out", format="npz")
-    assert export(spec, tmp_path / "out").cases == 2
-    assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []

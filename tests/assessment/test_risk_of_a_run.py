@@ -12,7 +12,7 @@ import pytest
 from roadworthy.analysis.risk.tree import Tree, expectation
 from roadworthy.assessment import assess as assessing
 from roadworthy.assessment.assess import Run, assess
-from roadworthy.assessment.observing import Observations
+from roadworthy.assessment.observations import Observations
 from roadworthy.spec import Assessment, SpecError
 from roadworthy.store import RunFolder
 
@@ -113,10 +113,7 @@ def test_the_risk_without_a_supervisor_is_the_mean_cost_by_circumstance(user: Pa
     found = done.finding("risk")
     assert found.value == pytest.approx(expected(mean_costs(done)))
     assert found.interval is not None and found.interval.low < found.value < found.interval.high
-    assert (
-        done.verdict == "met"
-        and done.claims[0].to_dict()["text"] == "risk at most 5000 EUR per case"
-    )
+    assert done.verdict == "met" and done.claims[0].text == "risk at most 5000 EUR per case"
     record = json.loads((done.folder / "run.json").read_text())["sections"]["risk"]
     assert record["value"] == pytest.approx(found.value) and record["tolerable"] == 300
     assert expectation(Tree.from_dict(record["tree"]), record["parameters"]) == pytest.approx(

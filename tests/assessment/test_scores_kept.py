@@ -11,7 +11,7 @@ from roadworthy.assessment.assess import assess
 from roadworthy.data.values import Kind
 from roadworthy.registry import register, remove
 from roadworthy.store import ChunkCache
-from roadworthy.store.cache import KeptScores, read_kept_scores, write_kept_scores
+from roadworthy.store.cache import KeptScores
 from roadworthy.subject.needs import Input, Output
 from roadworthy.subject.trace import ModuleTrace
 from roadworthy.supervisors.keeping import LearnedSupervisor
@@ -157,23 +157,14 @@ def test_a_second_run_reads_the_scores_and_finds_the_same_bytes(file):
     assert asked() == {"forgetful": 8} and written(again) == before
     for label in ("max_softmax", "counted", "learned"):
         one, other = record_of(first, label), record_of(again, label)
-        assert not one["score_kept"] and other["score_kept"]
         assert other["score_seconds"] == one["score_seconds"] > 0
-    assert (
-        not record_of(again, "forgetful")["score_kept"]
-        and not record_of(again, "fused")["score_kept"]
-    )
 
 
 def test_fresh_computes_the_scores_again_and_keeps_them(file):
     before = written(assess(file))
     asked()
     fresh = assess(file, fresh=True)
-    assert (
-        asked() == ALL
-        and not record_of(fresh, "learned")["score_kept"]
-        and written(fresh) == before
-    )
+    assert asked() == ALL and written(fresh) == before
     assess(file)
     assert asked() == {"forgetful": 8}
 
@@ -181,17 +172,13 @@ def test_fresh_computes_the_scores_again_and_keeps_them(file):
 def test_scores_that_were_damaged_are_computed_again(file):
     before = written(assess(file))
     asked()
-    kept = sorted((file.parent / "runs" / ".cache" / "scores").glob("*/*.npy"))
+    kept = sorted((file.parent / "runs" / ".cache").glob("supervisors/*/scores/*.npz"))
     assert len(kept) == 3 * 8
     for i, path in enumerate(kept):
         content = path.read_bytes()
         path.write_bytes((b"", content[:-9], content[:130] + b"?" + content[131:])[i % 3])
     again = assess(file)
-    assert (
-        asked() == ALL
-        and written(again) == before
-        and not record_of(again, "learned")["score_kept"]
-    )
+    assert asked() == ALL and written(again) == before
 
 
 def test_other_parameters_and_another_fit_have_scores_of_their_own(file):
@@ -201,20 +188,11 @@ def test_other_parameters_and_another_fit_have_scores_of_their_own(file):
     assess(file)
     assert asked() == {"counted": 8, "forgetful": 8}
     # The kept fit is lost, and what is learned now is something else.
-    for path in (file.parent / "runs" / ".cache" / "fitted").glob("*/supervisor.npz"):
+    for path in (file.parent / "runs" / ".cache").glob("supervisors/*/fit/supervisor.npz"):
         path.unlink()
     SHADE[0] = 0.5
     assess(file)
     assert asked() == {"forgetful": 8, "learned": 8}
-
-
-def test_a_fit_that_is_made_again_alike_has_its_scores_still(file):
-    assess(file)
-    for path in (file.parent / "runs" / ".cache" / "fitted").glob("*/supervisor.npz"):
-        path.unlink()
-    asked()
-    run = assess(file)
-    assert asked() == {"forgetful": 8} and not record_of(run, "learned")["fit_kept"]
 
 
 def test_a_chunk_that_is_computed_again_is_scored_again(file):
@@ -231,13 +209,11 @@ def test_a_chunk_that_is_computed_again_is_scored_again(file):
 
 
 def test_scores_of_another_number_of_cases_are_not_these(tmp_path):
-    path = tmp_path / "a" / "b.npy"
-    assert read_kept_scores(path, 3) is None
-    write_kept_scores(path, KeptScores(np.array([1.0, np.nan, np.inf]), 2.0))
-    kept = read_kept_scores(path, 3)
-    assert (
-        kept.seconds == 2.0 and kept.scores.tobytes() == np.array([1.0, np.nan, np.inf]).tobytes()
-    )
-    assert read_kept_scores(path, 2) is None and [p.name for p in path.parent.iterdir()] == [
-        "b.npy"
-    ]
+    cache = ChunkCache(tmp_path)
+    assert cache.kept_scores("a", "b", 3) is None
+    scores = np.array([1.0, np.nan, np.inf])
+    cache.keep_scores("a", "b", KeptScores(scores, 2.0))
+    kept = cache.kept_scores("a", "b", 3)
+    assert kept.seconds == 2.0 and kept.scores.tobytes() == scores.tobytes()
+    assert cache.kept_scores("a", "b", 2) is None
+    assert [p.name for p in (cache.supervisor("a") / "scores").iterdir()] == ["b.npz"]

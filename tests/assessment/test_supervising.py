@@ -11,7 +11,7 @@ import pytest
 from roadworthy.analysis.calibration import Counts, Threshold
 from roadworthy.assessment.assess import assess
 from roadworthy.assessment.section import plan_assessment
-from roadworthy.assessment.supervising import stacked
+from roadworthy.assessment.supervisors import stacked
 from roadworthy.data.values import CLASS_SCORES, Kind
 from roadworthy.registry import register, remove
 from roadworthy.spec import Assessment, SpecError
@@ -169,9 +169,8 @@ def test_findings_are_the_same_bytes_for_any_number_of_workers_and_again(user):
             [(run.folder / "findings.json").read_bytes(), record_of(run, "knn")["batches"]]
         )
     assert found[0] == found[1] == found[2]
-    assert record_of(run, "knn")["fit_kept"] and not record_of(run, "max_softmax")["fit_kept"]
     fresh = assess(user / "assessment.yaml", runs=user / "two", fresh=True)
-    assert not record_of(fresh, "knn")["fit_kept"]
+    assert record_of(fresh, "knn")["fit_seconds"] != record_of(run, "knn")["fit_seconds"]
 
 
 def test_without_calibration_data_there_are_scores_and_the_way_to_verdicts(user):
@@ -183,15 +182,11 @@ def test_without_calibration_data_there_are_scores_and_the_way_to_verdicts(user)
     run = assess(file)
     assert record_of(run, "knn")["threshold"] is None
     assert any("No alarm thresholds" in n and "data.calibration" in n for n in run.record.notes)
-    assert any(
-        "compares with the reference cases, which also fitted its members" in n
-        for n in run.record.notes
-    )
+    assert "learns from calibration cases" in record_of(run, "fused")["because"]
     assert (
         run.record.plain()["sections"]["supervision"]["recommended"]["chosen_on"]
         == "test (optimistic)"
     )
-    assert finding(run, "auc_failure", "fused").value > 0.5
     edited(user, ("aupr_failure: {min: 0}", "miss_rate: {max: 1}"))
     with pytest.raises(SpecError, match=r"claims\[0\]: miss_rate needs thresholds"):
         assess(file)
@@ -242,10 +237,10 @@ def test_a_saved_supervisor_serves_its_own_subject_alone(user):
 
 def test_a_kept_fit_that_was_damaged_is_made_again(user):
     first = assess(user / "assessment.yaml")
-    for path in (user / "runs" / ".cache" / "fitted").glob("*/supervisor.npz"):
-        path.write_bytes(b"PK")
+    (kept,) = (user / "runs" / ".cache").glob("supervisors/*/fit/supervisor.npz")
+    kept.write_bytes(b"PK")
     again = assess(user / "assessment.yaml")
-    assert not record_of(again, "knn")["fit_kept"]
+    assert len(kept.read_bytes()) > 2
     assert [f.to_dict() for f in again.findings] == [f.to_dict() for f in first.findings]
 
 
@@ -261,9 +256,7 @@ def test_infinite_activations_leave_one_supervisor_out_and_the_others_go_on(user
     assert "choose another layer" in knn["because"]
     fused = record_of(run, "fused")
     assert fused["applicable"] and fused["members"] == ["max_softmax"]
-    assert fused["notes"][0].startswith(
-        "it goes without knn, which is not applicable, because knn cannot be fitted"
-    )
+    assert "it goes without knn, because knn cannot be fitted" in fused["notes"][0]
     assert (
         record_of(run, "max_softmax")["threshold"]
         and finding(run, "auc_failure", "max_softmax").interval
@@ -313,7 +306,7 @@ BAD_FILES = {
     ),
     "a member that reads scores itself": (
         ("- fused", "- fused\n  - {fused: {members: [fused]}}"),
-        r"supervisors\[3\]: .*names the member 'fused', which itself reads scores",
+        r"supervisors\[3\]: .*names the member 'fused', which is not among",
     ),
     "calibration too small for the rule": (
         ("execution:", "verdicts: {rule: conformal, rate: 0.005}\nexecution:"),
@@ -383,16 +376,13 @@ def test_logistic_fusion_needs_shifted_calibration_cases(user):
         ("  noise: {transform: gaussian_noise, levels: [1, 3]}\n", ""),
         (", circumstance: noise, level: 3", ""),
     )
-    assert (
-        "circumstances with a transform, and the file names none"
-        in record_of(assess(file), "fused")["because"]
-    )
+    assert "circumstance with a transform" in record_of(assess(file), "fused")["because"]
     file = edited(
         user,
         ("  calibration: {npz: calibration.npz, columns: [site]}\n", ""),
         ("miss_rate: {max: 1}", "auc_failure: {min: 0}"),
     )
-    assert "names none under data: calibration" in record_of(assess(file), "fused")["because"]
+    assert "Add `data.calibration`" in record_of(assess(file), "fused")["because"]
 
 
 # Inputs by reference

@@ -151,7 +151,7 @@ def test_the_worst_verdict_is_the_assessments():
     assert overall([]) == "no claims"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     st.integers(1, 300),
     st.data(),
@@ -181,7 +181,7 @@ def test_no_claim_is_met_and_breached_and_a_harder_limit_is_never_judged_better(
         )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(st.integers(0, 60), min_size=1, max_size=6), st.floats(0.05, 0.95))
 def test_one_more_place_never_turns_a_claim_from_open_or_breached_to_met(rights, limit):
     evidence = [accuracy(k, 60) for k in rights]
@@ -190,9 +190,7 @@ def test_one_more_place_never_turns_a_claim_from_open_or_breached_to_met(rights,
     assert after != "met" or before == "met"
 
 
-@pytest.mark.parametrize(
-    ("right", "n", "limit"), [(46, 50, 0.9), (183, 200, 0.9), (88, 100, 0.9), (49, 50, 0.95)]
-)
+@pytest.mark.parametrize(("right", "n", "limit"), [(46, 50, 0.9), (88, 100, 0.9), (49, 50, 0.95)])
 def test_the_number_of_cases_that_settles_does_so_four_times_in_five(right, n, limit):
     judged = judge(claim(limit), [accuracy(right, n)])
     assert judged.status == "inconclusive"

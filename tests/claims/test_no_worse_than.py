@@ -9,9 +9,10 @@ import pytest
 
 from roadworthy.analysis.comparison import change
 from roadworthy.assessment.assess import Run, assess
-from roadworthy.assessment.judging import recorded
-from roadworthy.assessment.observing import observe
+from roadworthy.assessment.judgement import recorded
+from roadworthy.assessment.observations import observe
 from roadworthy.assessment.section import plan_assessment
+from roadworthy.assessment.supervisors import Supervisors
 from roadworthy.spec import Assessment, SpecError
 from roadworthy.store import ChunkCache, RunFolder
 
@@ -71,7 +72,9 @@ def test_the_paired_change_agrees_with_a_brute_force_bootstrap(tmp_path):
     before = assessed(tmp_path, "first", list(range(20)))
     after = assessed(tmp_path, "second", list(range(10, 45)))
     plan = plan_assessment(Assessment.read(tmp_path / "second.yaml"))
-    seen = observe(plan, ChunkCache(tmp_path / "runs" / ".cache"), plan.conditions[0])
+    seen = observe(
+        plan, plan.conditions[0], Supervisors(plan, ChunkCache(tmp_path / "runs" / ".cache"))
+    )
     evidence = change(seen.observed, recorded(RunFolder.open(before.folder)))
     first = ~np.isin(np.arange(N), np.arange(20))
     second = ~np.isin(np.arange(N), np.arange(10, 45))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.io import wavfile
 
-from roadworthy.assessment.judging import check_claims
+from roadworthy.assessment.judgement import check_claims
 from roadworthy.cli.discovery import data_at
 from roadworthy.data.png import encode_png as encode
 from roadworthy.execution.plan import Plan, load_data, resolve
@@ -74,7 +74,7 @@ def test_predictions_that_are_not_there_yet_lead_to_an_export(tiny, cli):
     spec = Assessment.read(file)
     assert spec.subject["predictions"] == "later.jsonl"
     assert spec.circumstances
-    assert cli("cases", "export", file, "--out", tiny.folder / "cases", "--format", "npz").code == 0
+    assert cli("cases", "export", file, "--out", tiny.folder / "cases").code == 0
 
 
 def test_what_is_there_is_found_when_nothing_is_said(tiny, cli):

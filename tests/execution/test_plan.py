@@ -379,13 +379,3 @@ def test_a_stop_while_members_are_trained_leaves_an_unfinished_run(recipe, monke
         match="stopped by the keyboard while subject and data were made ready; members that are",
     ):
         assess(recipe / "assessment.yaml")
-
-
-def test_class_scores_of_two_kinds_stand_on_the_run(user):
-    text = "def predict(image):\n    x = image.mean() / 255\n    return [1 - x, x] if x < 0.5 else [-x, 3 * x]\n"
-    (user / "subject.py").write_text(text)
-    (user / "assessment.yaml").write_text(FILE[: FILE.index("circumstances")])
-    (note,) = [n for n in assess(user / "assessment.yaml").record.notes if "logits" in n]
-    assert note.startswith(
-        "the class scores of 10 cases are probabilities, those of 10 are read as logits"
-    )

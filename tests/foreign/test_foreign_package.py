@@ -160,7 +160,7 @@ import json, sys
 import roadworthy
 from roadworthy.report.html import html
 from roadworthy.report.terminal import rendered, section_blocks
-from roadworthy.spec import schema
+from roadworthy.spec import assessment_schema as schema
 from roadworthy.store.record import Record
 run = roadworthy.assess(sys.argv[1], workers=2)
 read = Record.read(run.folder)

@@ -10,6 +10,7 @@ from roadworthy.analysis.risk.expected_cost import AssessedRisk, CountedCases, a
 from roadworthy.analysis.risk.prototypes import Costs, detector_tree
 from roadworthy.claims import Claim, judge
 from roadworthy.finding import Finding
+from roadworthy.store.record import claim_record
 
 COSTS = Costs(right=635.0, wrong=6735.0, necessary=1905.0, unnecessary=1955.0)
 
@@ -37,4 +38,4 @@ def risky(run: dict[str, Any], findings: list[Finding]) -> None:
     run["risk"] = {**classes, "supervisor": "fused", "scored_by": "fused"}
     findings.append(found.finding(0.95))
     claim = Claim("HAZ-12", "risk", 1925.0, "max", text="risk at most 1925 USD per patient")
-    run["claims"].append(judge(claim, [found.evidence()]).to_dict())
+    run["claims"].append(claim_record(judge(claim, [found.evidence()])).model_dump(mode="json"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from roadworthy import registry
-from roadworthy.spec import Assessment, SpecError, schema
+from roadworthy.spec import Assessment, SpecError, assessment_schema
 from roadworthy.spec.limits import AT_LEAST_0, SHARES
 
 TEXT = "subject: {task: classification, predictions: a.csv}\ndata: {test: {npz: a.npz}}\n"
@@ -57,7 +57,7 @@ def test_a_limit_without_its_side_is_told_how_to_write_it(content, right):
             "relative_drop: {min: 0.1}, circumstance: dim",
             "limits it from above: relative_drop: {max: 0.1}",
         ),
-        ("accuracy: {min: .nan}", "but the limit is nan"),
+        ("accuracy: {min: .nan}", "finite number"),
     ],
 )
 def test_a_limit_that_the_quantity_cannot_reach_is_refused(content, said):
@@ -104,7 +104,7 @@ def test_a_misspelt_key_that_is_required_is_the_one_shown(text, said):
 
 
 def test_the_schema_offers_nothing_that_is_refused():
-    every = schema()["$defs"]["ClaimSpec"]["properties"]["every"]
+    every = assessment_schema()["$defs"]["ClaimSpec"]["properties"]["every"]
     assert every["type"] == "string" and "levels" not in str(every)
 
 
@@ -133,15 +133,11 @@ def test_alarms_may_be_wanted_or_a_nuisance(side):
 @pytest.mark.parametrize(
     ("verdicts", "said"),
     [
-        (
-            "{rule: conformal, alpha: 0.05}",
-            "alpha is not known (did you mean 'rate'?)",
-        ),
+        ("{rule: conformal, alpha: 0.05}", "verdicts.alpha: this key is not known"),
         (
             "conformal",
             "verdicts: takes keys; write verdicts: {rule: conformal, rate: 0.05}; it is 'conformal'",
         ),
-        ("cost", "write verdicts: {rule: cost, miss: 100, false_alarm: 1, prevalence: 0.1}"),
         ("{rule: conformol}", "(did you mean 'conformal'?); it is 'conformol'"),
     ],
 )
@@ -154,20 +150,4 @@ def test_all_is_every_registered_supervisor_once():
     assert spec.every_supervisor and spec.supervisors == list(registry.components("supervisors"))
     assert not Assessment.parse(TEXT + "supervisors: [knn]\n", "a.yaml").every_supervisor
     assert "supervisors: all; it is 'al'" in refused(TEXT + "supervisors: al\n")
-    assert {"const": "all"} in schema()["properties"]["supervisors"]["anyOf"]
-
-
-def of_knn(entries: str, name: str) -> str:
-    return f"{TEXT}supervisors: [{entries}]\nclaims:\n  - {{id: A, auc_failure: {{min: 0.8}}, supervisor: {name}}}\n"
-
-
-def test_a_supervisor_may_be_claimed_with_its_settings_before_there_is_a_second():
-    assert (
-        Assessment.parse(of_knn("{knn: {k: 5}}", "knn(k=5)"), "a.yaml").claims[0].supervisor
-        == "knn"
-    )
-    two = "{knn: {k: 5}}, {knn: {k: 20}}"
-    assert Assessment.parse(of_knn(two, "knn(k=5)"), "a.yaml").claims[0].supervisor == "knn(k=5)"
-    assert "'knn' is there more than once; name one of: knn(k=5), knn(k=20)" in refused(
-        of_knn(two, "knn")
-    )
+    assert {"const": "all"} in assessment_schema()["properties"]["supervisors"]["anyOf"]

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from roadworthy.data.values import CLASS_SCORES
-from roadworthy.store import ChunkCache, RunFolder
-from roadworthy.store.cache import KeptScores, read_kept_scores, write_kept_scores
+from roadworthy.store import ChunkCache, RunFolder, list_runs
+from roadworthy.store.cache import KeptScores
 from roadworthy.subject.trace import SYSTEM, ModuleTrace, Trace, link_chunk
 
 KEY = "ab" * 16
@@ -125,8 +125,8 @@ def test_what_a_dead_process_left_is_swept_also_from_the_run_folder(tmp_path):
     dead.wait()
     for place in (tmp_path / "cache" / "ab", tmp_path / "run"):
         (place / f"x.{dead.pid}-1234.partial").mkdir(parents=True)
-    assert ChunkCache(tmp_path / "cache").sweep(tmp_path / "run") == 2
-    assert list((tmp_path / "run").iterdir()) == []
+    ChunkCache(tmp_path / "cache").sweep(tmp_path / "run")
+    assert not list(tmp_path.rglob("*.partial"))
 
 
 def test_the_manifest_holds_a_hash_of_every_file(tmp_path):
@@ -139,10 +139,29 @@ def test_the_manifest_holds_a_hash_of_every_file(tmp_path):
 def test_scores_go_with_their_chunk_and_what_was_half_written_of_them_is_swept(tmp_path):
     cache = ChunkCache(tmp_path)
     cache.write(KEY, trace())
-    kept = cache.scores_of(KEY) / "a.npy"
-    write_kept_scores(kept, KeptScores(np.zeros(4), 0.1))
-    half = kept.with_name("a.npy.999999999-abcdef12.partial")
+    cache.keep_scores("knn", KEY, KeptScores(np.zeros(4), 0.1))
+    kept = cache.supervisor("knn") / "scores" / f"{KEY}.npz"
+    half = kept.with_name("a.npz.999999999-abcdef12.partial")
     half.write_bytes(b"half")
-    assert cache.sweep() == 1 and not half.exists() and read_kept_scores(kept, 4) is not None
+    cache.sweep()
+    assert not half.exists() and cache.kept_scores("knn", KEY, 4) is not None
     cache.drop(KEY)
     assert not kept.exists() and not cache.has(KEY)
+
+
+def test_runs_come_newest_first_and_what_cannot_be_read_is_left_out(tmp_path):
+    for number, text in enumerate(["", "", "{", "[]"]):
+        record = {
+            "key": "k",
+            "name": "sorter",
+            "created": f"2026-01-0{number + 1}",
+            "status": "finished",
+            "verdict": "met",
+            "subject": {"fingerprint": "f", "version": "1.0"},
+            "cases": {"total": 7},
+        }
+        (tmp_path / f"run-{number}").mkdir()
+        (tmp_path / f"run-{number}" / "run.json").write_text(text or json.dumps(record))
+    rows = list_runs(tmp_path)
+    assert [row["folder"] for row in rows] == ["run-1", "run-0"]
+    assert (rows[0]["cases"], rows[0]["version"], rows[0]["verdict"]) == (7, "1.0", "met")

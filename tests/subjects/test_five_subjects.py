@@ -138,7 +138,7 @@ def test_a_supervisor_of_class_scores_applies_where_there_are_some_and_says_why_
         about = {f.quantity for f in run.findings if f.about.supervisor == "max_softmax"}
         assert about >= {"auc_failure", "auc_shift"}
     else:
-        kind = {"box_finder": "boxes", "box_tracker": "tracks", "booking": "an episode"}[name]
+        kind = {"box_finder": "boxes", "box_tracker": "tracks", "booking": "episode"}[name]
         reason = f"it reads class scores, and the module gives {kind}"
         assert stands["max_softmax"]["because"] == reason
 

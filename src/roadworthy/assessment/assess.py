@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from roadworthy import registry
-from roadworthy.assessment.gallery import make_gallery
-from roadworthy.assessment.judging import judge_claims
-from roadworthy.assessment.observing import Observations, case_table, observe_all
-from roadworthy.assessment.recording import record_of
+from roadworthy.assessment.judgement import judge_claims
+from roadworthy.assessment.observations import Observations, observe_all
+from roadworthy.assessment.run_folder import (
+    make_gallery,
+    record_of,
+    write_files,
+    write_reports,
+    write_tables,
+)
 from roadworthy.assessment.section import Result, plan_assessment, sections_of
 from roadworthy.cases.circumstance import Condition
 from roadworthy.claims import Judgement
@@ -26,14 +30,11 @@ from roadworthy.execution.progress import Progress, Silent
 from roadworthy.execution.work import Done, Unfinished
 from roadworthy.finding import Finding
 from roadworthy.spec import Assessment
-from roadworthy.store import ChunkCache, RunFolder, RunIndex
+from roadworthy.store import ChunkCache, RunFolder
 from roadworthy.store.record import Record
-from roadworthy.store.runs import CALIBRATION
 from roadworthy.subject.module import SubjectError
 from roadworthy.subject.system import System
 
-TAKEN = ("media", "supervisors", "tables", "trace")
-"""Folders of a run that belong to no section."""
 PROBED = 2
 """Chunks that are run here before deciding whether worker processes are worth their start; the last one's time counts."""
 WORTH_PROCESSES = 8.0
@@ -46,7 +47,8 @@ class Run:
 
     folder: Path
     record: Record
-    judgements: Sequence[Judgement] = ()
+    claims: Sequence[Judgement] = ()
+    """The claims, judged."""
 
     @property
     def verdict(self) -> str:
@@ -57,11 +59,6 @@ class Run:
     def findings(self) -> Sequence[Finding]:
         """All findings."""
         return self.record.findings
-
-    @property
-    def claims(self) -> Sequence[Judgement]:
-        """The claims, judged."""
-        return self.judgements
 
     def finding(
         self, quantity: str, *, circumstance: str = "", level: float | None = None, slice: str = ""
@@ -75,23 +72,17 @@ class Run:
         return found
 
 
-@dataclass
-class _Clock:
-    """Seconds by stage."""
-
-    seconds: dict[str, float] = field(default_factory=dict)
+class _Clock(dict[str, float]):
+    """Seconds by stage, to milliseconds."""
 
     @contextmanager
-    def stage(self, name: str) -> Any:
+    def stage(self, name: str) -> Iterator[None]:
         started = time.perf_counter()
         try:
             yield
         finally:
-            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
-
-    def rounded(self) -> dict[str, float]:
-        """To milliseconds."""
-        return {stage: round(seconds, 3) for stage, seconds in self.seconds.items()}
+            seconds = self.get(name, 0.0) + time.perf_counter() - started
+            self[name] = round(seconds, 3)
 
 
 def assess(
@@ -131,10 +122,8 @@ def assess(
             counts = _run_chunks(plan, cache, show, workers, in_process)
         with clock.stage("observe"):
             show.stage("supervising", len(plan.conditions))
-            observed = observe_all(plan, cache, show, fresh=fresh, earlier=folder.path)
-        run = _conclude(plan, observed, folder, counts, show, clock, command)
-    RunIndex(root).put(run.folder, run.record.plain())
-    return run
+            observed = observe_all(plan, cache, show, fresh=fresh)
+        return _conclude(plan, observed, folder, counts, show, clock, command)
 
 
 def _run_chunks(
@@ -201,54 +190,24 @@ def _conclude(
     judgements = judge_claims(plan, observed, sections, results)
     with clock.stage("record"):
         show.stage("writing the record", 0)
-        _write_tables(plan, observed, folder)
+        write_tables(plan, observed, folder)
         findings = [f for result in results.values() for f in result.findings]
         record = record_of(plan, observed.seen, judgements, counts, command, findings)
         for name, result in results.items():
             record.sections[name] = result.record
-            _write_files(name, result, folder.path)
+            write_files(name, result, folder.path)
             record.warnings += result.warnings
             record.notes += result.notes
         if plan.spec.media == "gallery":
             record.gallery = make_gallery(plan, folder, observed.seen)
-        record.timings = clock.rounded()
+        record.timings = dict(clock)
         record.write(folder.path)
     with clock.stage("report"):
         show.stage("writing the report", 0)
-        _write_reports(record)
-    record.timings = clock.rounded()
+        write_reports(record)
+    record.timings = dict(clock)
     record.write(folder.path)
     return Run(folder.path, record, judgements)
-
-
-def _write_tables(plan: Plan, observed: Observations, folder: RunFolder) -> None:
-    """The cases, the fitted supervisors, and the traces."""
-    at_work = observed.supervisors
-    folder.write_cases(case_table(plan, observed.seen))
-    if observed.calibration:
-        folder.write_cases(case_table(plan, observed.calibration), name=CALIBRATION)
-    at_work.save(folder.path / "supervisors")
-    for chunk in plan.chunks:
-        at_work.cache.link_into(chunk.key, folder.path / "trace")
-
-
-def _write_files(name: str, result: Result, folder: Path) -> None:
-    """What a section keeps in a folder of its name, in place of what an earlier run left there."""
-    if name not in TAKEN:
-        shutil.rmtree(folder / name, ignore_errors=True)
-    for file, write in result.files.items():
-        (folder / file).parent.mkdir(parents=True, exist_ok=True)
-        write(folder / file)
-
-
-def _write_reports(record: Record) -> None:
-    folder = RunFolder(record.folder)
-    for name, component in registry.components("reports").items():
-        needed = component.traits.get("needs")
-        part = record.sections.get(needed) if needed else None
-        if needed and (part is None or getattr(part, "because", "")):
-            continue
-        folder.write_text(component.traits.get("file", f"report.{name}"), component.bind()(record))
 
 
 @contextmanager
@@ -275,9 +234,8 @@ def _kept(plan: Plan, cache: ChunkCache) -> Any:
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise
-        raise Unfinished(
-            f"the disk is full at {cache.root}; free some space. {_progress(plan, cache)[0].upper()}{_progress(plan, cache)[1:]}"
-        ) from error
+        full = f"the disk is full at {cache.root}; free some space"
+        raise Unfinished(f"{full}; {_progress(plan, cache)}") from error
 
 
 def _progress(plan: Plan, cache: ChunkCache) -> str:

@@ -1,15 +1,15 @@
-"""Cases written out as files, to be answered elsewhere: on the target hardware, by another team, by a system that cannot be loaded.
+"""Cases written out as files, to be answered elsewhere: on the target hardware, by another team.
 
-What is written is what the subject would get in a run here: every condition of the plan, transformed with the same seeds,
-under the same case ids. The subject itself is not needed. Answers come back as a file of predictions
-(`subject: {predictions: FILE}`), and give the findings of a run with the subject here; a case without an answer counts as failed.
-Images are written as PNG without loss (floats as .npy), frames as a folder of them, recordings as float32 wav, texts, goals and
-vectors as JSON lines, or all of them as arrays of one npz.
+What is written is what the subject would get in a run here: every condition of the plan, transformed
+with the same seeds, under the same case ids. The subject itself is not needed. Answers come back as
+a file of predictions (`subject: {predictions: FILE}`), and give the findings of a run with the
+subject here; a case without an answer counts as failed. Images are written as PNG without loss
+(floats as .npy), frames as a folder of them, recordings as float32 wav, and texts, goals and vectors
+as JSON lines.
 
->>> from roadworthy.data.values import TEXT
+>>> import tempfile
 >>> folder = Path(tempfile.mkdtemp())
->>> with writer_of(TEXT, folder) as store:
-...     store.write("inputs/00-clean/000000", "a~typos@1", "a cheap hotle")
+>>> write_input(folder, TEXT, "inputs/00-clean/000000", "a~typos@1", "a cheap hotle")
 'inputs.jsonl'
 >>> (folder / "inputs.jsonl").read_text()
 '{"id": "a~typos@1", "text": "a cheap hotle"}\\n'
@@ -19,17 +19,10 @@ from __future__ import annotations
 
 import csv
 import json
-import os
-import shutil
-import tempfile
-import zipfile
-from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -41,15 +34,15 @@ from roadworthy.data.values import AUDIO, FRAMES, GOAL, IMAGE, TEXT, VECTOR, Kin
 from roadworthy.execution.plan import Plan, resolve
 from roadworthy.execution.progress import Progress, Silent
 from roadworthy.spec import Assessment, supervisor_parameters
+from roadworthy.store.cache import whole_folder
 from roadworthy.subject.module import Answers, Context, SubjectError
 from roadworthy.subject.needs import Input, Output, Request
-from roadworthy.subject.running import error_sentence
 from roadworthy.subject.system import INPUT, single
 
 COLUMNS = ("id", "file", "sample", "circumstance", "level", "group")
 BLOCK = 64
 """Inputs read at a time."""
-Format = Literal["png", "npz"]
+LINES = "inputs.jsonl"
 
 
 @dataclass(frozen=True)
@@ -72,7 +65,7 @@ class Made:
     condition: Condition
     row: int
     input: Any
-    problem: str = ""
+    """`Unreadable`, if it could not be made."""
 
 
 def planned(spec: Assessment) -> Plan:
@@ -92,12 +85,10 @@ def inner_ports(spec: Assessment) -> dict[str, str]:
     return {name: c.port for name, c in spec.circumstances.items() if c.port != INPUT}
 
 
-def export(
-    spec: Assessment, out: Path, *, format: Format = "png", progress: Progress | None = None
-) -> Exported:
+def export(spec: Assessment, out: Path, *, progress: Progress | None = None) -> Exported:
     """Write every case of an assessment into a new folder: the inputs, ``cases.csv`` and ``README.txt``."""
     show = progress or Silent()
-    _refuse(spec, out, format)
+    _refuse(spec, out)
     show.stage("loading data", 0)
     plan = planned(spec)
     kind = plan.data["test"].input_kind
@@ -110,30 +101,29 @@ def export(
     show.stage("writing cases", sum(len(plan.data[c.role]) for c in plan.conditions))
     failed: dict[str, str] = {}
     written = 0
-    with _whole(out) as folder:
-        store = Pack(folder, kind) if format == "npz" else writer_of(kind, folder)
-        with (folder / "cases.csv").open("w", encoding="utf-8", newline="") as stream, store:
+    order = {(c.role, c.name): at for at, c in enumerate(plan.conditions)}
+    with whole_folder(out) as folder:
+        with (folder / "cases.csv").open("w", encoding="utf-8", newline="") as stream:
             table = csv.writer(stream)
             table.writerow(COLUMNS)
-            order = {(c.role, c.name): at for at, c in enumerate(plan.conditions)}
-            for case in made(plan):
-                if case.problem:
-                    failed[case.id] = case.problem
+            for case in made_cases(plan):
+                condition = case.condition
+                if isinstance(case.input, Unreadable):
+                    failed[case.id] = case.input.reason
                 else:
-                    place = _place(order[case.condition.role, case.condition.name], case)
-                    file = store.write(place, case.id, case.input)
-                    level = "" if case.condition.level is None else f"{case.condition.level:g}"
-                    table.writerow(
-                        [case.id, file, case.sample, case.condition.circumstance, level, case.group]
-                    )
+                    place = _place(order[condition.role, condition.name], case)
+                    file = write_input(folder, kind, place, case.id, case.input)
+                    level = "" if condition.level is None else f"{condition.level:g}"
+                    about = (case.sample, condition.circumstance, level, case.group)
+                    table.writerow([case.id, file, *about])
                     written += 1
                 show.advance(1)
-        text = readme(spec, kind, format=format, cases=written, failed=failed)
+        text = readme(spec, kind, cases=written, failed=failed)
         (folder / "README.txt").write_text(text, encoding="utf-8")
     return Exported(out, written, failed)
 
 
-def made(plan: Plan) -> Iterator[Made]:
+def made_cases(plan: Plan) -> Iterator[Made]:
     """Every case of a plan, in the plan's order, with the input that the subject would get."""
     for condition in plan.conditions:
         data = plan.data[condition.role]
@@ -143,12 +133,8 @@ def made(plan: Plan) -> Iterator[Made]:
                 sample = str(data.ids[row])
                 group = "" if data.groups is None else str(data.groups[row])
                 case = condition.case_id(sample)
-                problem = ""
-                try:
-                    item = _arriving(plan, condition, case, item)
-                except _Unmade as error:
-                    problem = str(error)
-                yield Made(case, sample, group, condition, row, item, problem)
+                made = plan.arriving(condition, case, item)
+                yield Made(case, sample, group, condition, row, made)
 
 
 @dataclass(frozen=True)
@@ -178,31 +164,7 @@ class _Elsewhere:
         raise SubjectError("the subject is elsewhere and cannot be asked")
 
 
-class _Unmade(Exception):
-    """A case whose input cannot be read or transformed."""
-
-
-def _arriving(plan: Plan, condition: Condition, case: str, item: Any) -> Any:
-    """What arrives at the subject's input: a value, or the frames of a case one after the other."""
-    if isinstance(item, Unreadable):
-        raise _Unmade(item.reason)
-    if plan.data[condition.role].input_kind is FRAMES:
-        return [_changed(plan, condition, case, step, frame) for step, frame in enumerate(item)]
-    return _changed(plan, condition, case, 0, item)
-
-
-def _changed(plan: Plan, condition: Condition, case: str, step: int, item: Any) -> Any:
-    if isinstance(item, Unreadable):
-        raise _Unmade(item.reason)
-    if condition.transform is None:
-        return item
-    try:
-        return condition.transform.at_step(item, plan.spec.seed, case, step)
-    except Exception as error:
-        raise _Unmade(f"the transform failed: {error_sentence(error)}") from error
-
-
-def _refuse(spec: Assessment, out: Path, format: str) -> None:
+def _refuse(spec: Assessment, out: Path) -> None:
     for name, port in inner_ports(spec).items():
         raise spec.error(
             ("circumstances", name, "port"),
@@ -211,10 +173,6 @@ def _refuse(spec: Assessment, out: Path, format: str) -> None:
         )
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise DataError(f"{out} is there already and not empty; name a new folder")
-    if format not in ("png", "npz"):
-        raise DataError(
-            f"the format is {format!r}; it is png (one file a case) or npz (one file for all)"
-        )
 
 
 def _place(at: int, case: Made) -> str:
@@ -227,173 +185,38 @@ def _place(at: int, case: Made) -> str:
     return f"inputs/{at:02d}-{safe}/{case.row:06d}"
 
 
-@contextmanager
-def _whole(out: Path) -> Iterator[Path]:
-    """A folder that is there whole or not at all."""
-    out.parent.mkdir(parents=True, exist_ok=True)
-    partial = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}-"))
-    try:
-        yield partial
-        partial.chmod(0o755)
-        os.replace(partial, out)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-
-
-class Store(AbstractContextManager["Store"]):
-    """Takes the cases one after the other."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    @abstractmethod
-    def write(self, place: str, case: str, item: Any) -> str:
-        """Write one input; the name of its file, seen from the folder."""
-
-    def close(self) -> None:
-        """All cases are there."""
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if kind is None:
-            self.close()
-
-    def _new(self, name: str) -> Path:
-        file = self.folder / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        return file
-
-
-class Images(Store):
-    """One file an image."""
-
-    def write(self, place: str, case: str, item: Any) -> str:
-        """8 and 16 bit as PNG; floats, which PNG would round, as .npy."""
-        pixels = np.asarray(item)
-        if pixels.dtype in (np.uint8, np.uint16):
-            name = f"{place}.png"
-            self._new(name).write_bytes(encode_png(pixels))
-        else:
-            name = f"{place}.npy"
-            np.save(self._new(name), pixels, allow_pickle=False)
-        return name
-
-
-class FrameFolders(Images):
-    """One folder a case, one file a frame."""
-
-    def write(self, place: str, case: str, item: Any) -> str:
-        """The frames by number, in their order."""
+def write_input(folder: Path, kind: Kind, place: str, case: str, item: Any) -> str:
+    """Write one input under `place` (a path without ending); the name of its file in the folder."""
+    if kind in (TEXT, GOAL, VECTOR):
+        plain = item.tolist() if isinstance(item, np.ndarray) else item
+        with (folder / LINES).open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps({"id": case, kind.name: plain}, ensure_ascii=False) + "\n")
+        return LINES
+    file = folder / place
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if kind is IMAGE:
+        return _write_image(folder, place, np.asarray(item))
+    if kind is FRAMES:
+        file.mkdir()
         for step, frame in enumerate(item):
-            super().write(f"{place}/{step:06d}", case, frame)
+            _write_image(folder, f"{place}/{step:06d}", np.asarray(frame))
         return place
-
-
-class Recordings(Store):
-    """One wav a recording."""
-
-    def write(self, place: str, case: str, item: Any) -> str:
-        """float32, so that what is read again is what was written."""
+    if kind is AUDIO:
         from scipy.io import wavfile
 
-        name = f"{place}.wav"
-        wavfile.write(self._new(name), item.rate, np.asarray(item.wave, dtype=np.float32))
-        return name
-
-
-class JsonLines(Store):
-    """All cases in one file of JSON lines."""
-
-    name = "inputs.jsonl"
-
-    def __init__(self, folder: Path, key: str) -> None:
-        super().__init__(folder)
-        self._key = key
-        self._stream = self._new(self.name).open("w", encoding="utf-8")
-
-    def write(self, place: str, case: str, item: Any) -> str:
-        """One line a case."""
-        plain = item.tolist() if isinstance(item, np.ndarray) else item
-        self._stream.write(json.dumps({"id": case, self._key: plain}, ensure_ascii=False) + "\n")
-        return self.name
-
-    def __exit__(self, *ending: Any) -> None:
-        self._stream.close()
-
-
-class Pack(Store):
-    """All cases in ``cases.npz``: arrays ``id`` and ``input``, row by row. Rows go to disk as they come."""
-
-    name = "cases.npz"
-
-    def __init__(self, folder: Path, kind: Kind) -> None:
-        super().__init__(folder)
-        if kind not in (IMAGE, VECTOR):
-            raise DataError(
-                f"npz holds images and vectors of one shape; {kind.name} are exported with --format png"
-            )
-        self._rows = self._new(".rows").open("wb")
-        self._ids: list[str] = []
-        self._shape: tuple[Any, ...] | None = None
-
-    def write(self, place: str, case: str, item: Any) -> str:
-        """One row a case."""
-        array = np.ascontiguousarray(item)
-        self._shape = self._shape or (array.shape, array.dtype)
-        if (array.shape, array.dtype) != self._shape:
-            raise DataError(
-                f"the case {case!r} has {array.dtype} of shape {array.shape}, the cases before it {self._shape[1]} of shape "
-                f"{self._shape[0]}; npz needs one shape. Use --format png, one file a case"
-            )
-        self._rows.write(array.tobytes())
-        self._ids.append(case)
-        return self.name
-
-    def close(self) -> None:
-        """The rows behind a header that says how many there are, and the ids."""
-        self._rows.close()
-        shape, dtype = self._shape or ((), np.dtype(np.uint8))
-        header = {
-            "descr": np.lib.format.dtype_to_descr(dtype),
-            "fortran_order": False,
-            "shape": (len(self._ids), *shape),
-        }
-        rows = self.folder / ".rows"
-        with zipfile.ZipFile(
-            self.folder / self.name, "w", zipfile.ZIP_DEFLATED, compresslevel=1
-        ) as archive:
-            with (
-                archive.open("input.npy", "w", force_zip64=True) as stream,
-                rows.open("rb") as source,
-            ):
-                np.lib.format.write_array_header_1_0(stream, header)
-                shutil.copyfileobj(source, stream)
-            with archive.open("id.npy", "w", force_zip64=True) as stream:
-                np.lib.format.write_array(
-                    stream, np.array(self._ids, dtype=str), allow_pickle=False
-                )
-        rows.unlink()
-
-    def __exit__(self, *ending: Any) -> None:
-        super().__exit__(*ending)
-        self._rows.close()
-
-
-def writer_of(kind: Kind, folder: Path) -> Store:
-    """The store for one kind of input."""
-    if kind is IMAGE:
-        return Images(folder)
-    if kind is FRAMES:
-        return FrameFolders(folder)
-    if kind is AUDIO:
-        return Recordings(folder)
-    if kind in (TEXT, GOAL, VECTOR):
-        return JsonLines(folder, kind.name)
+        # float32, so that what is read again is what was written.
+        wavfile.write(f"{file}.wav", item.rate, np.asarray(item.wave, dtype=np.float32))
+        return f"{place}.wav"
     raise DataError(f"inputs of kind {kind.name} cannot be exported")
+
+
+def _write_image(folder: Path, place: str, pixels: np.ndarray) -> str:
+    """8 and 16 bit as PNG; floats, which PNG would round, as .npy."""
+    if pixels.dtype in (np.uint8, np.uint16):
+        (folder / f"{place}.png").write_bytes(encode_png(pixels))
+        return f"{place}.png"
+    np.save(folder / f"{place}.npy", pixels, allow_pickle=False)
+    return f"{place}.npy"
 
 
 INPUTS = {
@@ -426,27 +249,25 @@ MEANING = {
 }
 
 
-def readme(
-    spec: Assessment, kind: Kind, *, format: str, cases: int, failed: Mapping[str, str]
-) -> str:
+def readme(spec: Assessment, kind: Kind, *, cases: int, failed: Mapping[str, str]) -> str:
     """The text of README.txt."""
     output = spec.task.output.name
-    example = json.dumps({"id": "CASE ID", **ANSWERS[output]})
-    inputs = (
-        "cases.npz: arrays id and input, one row a case" if format == "npz" else INPUTS[kind.name]
-    )
+    example, file = json.dumps({"id": "CASE ID", **ANSWERS[output]}), spec.document.path.name
+    key = next(iter(ANSWERS[output]))
+    table = {"text": "CSV with the header id,text"}.get(output, "Parquet with these fields")
+    if output in ("class_scores", "vector"):
+        table = f"CSV with the header id,{key}_0,{key}_1,…, or npz with the arrays id and {key}"
     lines = [
         f"{cases} cases of the assessment {spec.title!r} ({spec.task.name}). Answer each of them and send one file back.",
-        f"Inputs: {inputs}.",
+        f"Inputs: {INPUTS[kind.name]}.",
         "cases.csv lists them: id, file, sample, circumstance (empty: unchanged), level, group. Use the ids exactly as they stand.",
         f"Answer as JSON lines (answers.jsonl), one line a case: {example}",
         f"  {MEANING[output]}.",
         f"  No answer: {json.dumps({'id': 'CASE ID', 'error': 'why'})}; a case that is left out counts as failed too.",
-        _table(output),
-        _npz(output),
+        f"Or as {table}.",
         "Inputs are as the system would get them: do not augment, select or reorder by label; preprocess as in use.",
-        f"Then name the file in {spec.document.path.name}, subject: {{task: {spec.task.name}, predictions: answers.jsonl}}, "
-        f"and run: roadworthy assess {spec.document.path.name}",
+        f"Then name the file in {file}, subject: {{task: {spec.task.name}, predictions: answers.jsonl}}, "
+        f"and run: roadworthy assess {file}",
     ]
     if failed:
         first = next(iter(failed))
@@ -454,19 +275,3 @@ def readme(
             f"{len(failed)} cases could not be made and count as failed, the first is {first}: {failed[first]}"
         )
     return "\n".join(lines) + "\n"
-
-
-def _table(output: str) -> str:
-    if output in ("class_scores", "vector"):
-        key = next(iter(ANSWERS[output]))
-        return f"Or as CSV with a header: id,{key}_0,{key}_1,…"
-    if output == "text":
-        return "Or as CSV with a header: id,text"
-    return "Or as Parquet with the same fields as columns."
-
-
-def _npz(output: str) -> str:
-    if output in ("class_scores", "vector"):
-        key = next(iter(ANSWERS[output]))
-        return f"Or as npz: id (n) text, {key} (n, k) float32; np.savez('answers.npz', id=ids, {key}={key})"
-    return "Or as several such files in one folder, each case in one of them."

@@ -23,14 +23,13 @@ from typing import Any, ClassVar
 from pydantic import BaseModel
 
 from roadworthy.analysis import performance
-from roadworthy.analysis.calibration import Threshold
 from roadworthy.analysis.observed import Observed
-from roadworthy.assessment.observing import Observations, slice_label
-from roadworthy.assessment.supervising import supervised
+from roadworthy.assessment.observations import Observations, slice_label
+from roadworthy.assessment.supervisors import with_supervisors
 from roadworthy.claims import Quantity
 from roadworthy.data.samples import Dataset
 from roadworthy.execution.plan import Plan, Wants, resolve
-from roadworthy.finding import Evidence, Finding
+from roadworthy.finding import About, Evidence, Finding
 from roadworthy.registry import RegistryError
 from roadworthy.report.blocks import Block
 from roadworthy.spec import Assessment, ClaimSpec
@@ -102,10 +101,6 @@ class Section:
         """Its part of the reports: `record` is its own, `run` the whole one with its findings."""
         return []
 
-    def thresholds(self, result: Result) -> Mapping[str, Threshold]:
-        """Scores with thresholds that the monitor may read as alarms, by the label in `Observed.scores`."""
-        return {}
-
 
 def sections_of(spec: Assessment) -> dict[str, Section]:
     """The sections that run in an assessment, each after those whose results it reads; ours before those of other packages."""
@@ -133,7 +128,7 @@ def _awaited(name: str, waiting: Sequence[str]) -> list[str]:
 
 def with_wants(plan: Plan) -> Plan:
     """The plan with its supervisors, and all that they and the sections want."""
-    plan = supervised(plan)
+    plan = with_supervisors(plan)
     for section in sections_of(plan.spec).values():
         plan = replace(plan, wants=plan.wants | section.wants(plan))
     return plan
@@ -143,7 +138,7 @@ def plan_assessment(
     spec: Assessment, *, subject: System | None = None, data: Mapping[str, Dataset] | None = None
 ) -> Plan:
     """All that an assessment will do, checked by every section before the first case runs."""
-    from roadworthy.assessment.judging import check_claims
+    from roadworthy.assessment.judgement import check_claims
 
     plan = with_wants(resolve(spec, subject=subject, data=data))
     plan.check_case_ids()
@@ -154,7 +149,7 @@ def plan_assessment(
 
 
 @dataclass(frozen=True)
-class Place:
+class ClaimPlace:
     """Cases that a claim speaks of, and those that they are compared with."""
 
     here: Observed
@@ -163,7 +158,7 @@ class Place:
     """Whether it is one slice of many, which is judged only if it is large enough."""
 
 
-def places(claim: ClaimSpec, spec: Assessment, observed: Observations) -> list[Place]:
+def places(claim: ClaimSpec, spec: Assessment, observed: Observations) -> list[ClaimPlace]:
     """Every place that a claim speaks of."""
     pairs = [(observed.clean, observed.clean)]
     if claim.circumstance or claim.every == "circumstances":
@@ -176,29 +171,51 @@ def places(claim: ClaimSpec, spec: Assessment, observed: Observations) -> list[P
         label = slice_label(wanted)
         pairs = [(o.cut(column, label), r.cut(column, label)) for o, r in pairs]
     if claim.every in ("", "circumstances"):
-        return [Place(o, r) for o, r in pairs]
+        return [ClaimPlace(o, r) for o, r in pairs]
     columns = spec.slices if claim.every == "slices" else [claim.every]
     return [
-        Place(o.cut(column, label), r.cut(column, label), part=True)
+        ClaimPlace(o.cut(column, label), r.cut(column, label), part=True)
         for o, r in pairs
         for column in columns
         for label in o.contents(column)
     ]
 
 
-def judged_place(evidence: Evidence, place: Place, plan: Plan) -> Evidence:
-    """The evidence; of one slice of many with the reason why it is not judged, if it is too small."""
-    if not place.part:
-        return evidence
-    return performance.judged_if_large(evidence, plan.spec.smallest_slice)
+def evidence_at(
+    claim: ClaimSpec,
+    plan: Plan,
+    observed: Observations,
+    known: Callable[[ClaimPlace], Evidence],
+    *,
+    compared: bool = False,
+) -> list[Evidence]:
+    """What is `known` at every place that a claim speaks of, or why nothing can be judged there.
+
+    `compared`: whether the quantity compares with the reference of the place.
+    """
+    found = []
+    for place in places(claim, plan.spec, observed):
+        if len(place.here) == 0:
+            evidence = nothing(claim.quantity, "no case is in this slice", place.here)
+        elif compared and len(place.reference) == 0:
+            reason = (
+                f"no case of {place.here.versus} is in this slice, so there is nothing to compare"
+            )
+            evidence = nothing(claim.quantity, reason, place.here)
+        else:
+            evidence = known(place)
+        if place.part:
+            evidence = performance.judged_if_large(evidence, plan.spec.smallest_slice)
+        found.append(evidence)
+    return found
 
 
-def nothing(quantity: str, place: Place, reason: str) -> Evidence:
-    """A place where nothing can be judged, and why."""
+def nothing(quantity: str, reason: str, here: Observed | None = None) -> Evidence:
+    """That nothing can be judged, and why; at one place, or over all cases."""
 
     def interval(confidence: float, sided: Any) -> Interval:
         return Interval(-math.inf, math.inf, confidence, "nothing observed")
 
-    here = place.here
-    better = here.scored.better
-    return Evidence(quantity, here.about, math.nan, len(here), better, interval, reason=reason)
+    about, n = (About(), 0) if here is None else (here.about, len(here))
+    better = "lower" if here is None else here.scored.better
+    return Evidence(quantity, about, math.nan, n, better, interval, proportion=False, reason=reason)

@@ -15,7 +15,7 @@ from roadworthy.conformance.reports import example_run
 from roadworthy.conformance.rule import Rule
 from roadworthy.registry import Component, components
 from roadworthy.report.blocks import Chart, Facts, Heading, Pictures, Table, Text
-from roadworthy.spec import composed, schema
+from roadworthy.spec import assessment_schema, composed
 from roadworthy.store.record import Record
 
 BLOCKS = (Chart, Facts, Heading, Pictures, Table, Text)
@@ -27,7 +27,7 @@ def declares_what_others_do_not(component: Component) -> Iterator[str]:
     known = components("sections")
     others = [c.build() for name, c in known.items() if name != component.name]
     for key in section.keys:
-        if key not in composed().model_fields or key not in schema()["properties"]:
+        if key not in composed().model_fields or key not in assessment_schema()["properties"]:
             yield f"its key {key!r} is not in the model of the assessment file"
     taken = {q.name for other in others for q in other.quantities} | set(components("measures"))
     for quantity in section.quantities:

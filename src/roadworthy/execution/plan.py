@@ -14,6 +14,7 @@ import functools
 import hashlib
 import json
 import typing
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
@@ -21,15 +22,15 @@ from typing import Any, NamedTuple
 from roadworthy import registry
 from roadworthy.cases.circumstance import Circumstance, Condition
 from roadworthy.data.roles import check_roles
-from roadworthy.data.samples import DataError, Dataset, load
-from roadworthy.data.values import TASKS
+from roadworthy.data.samples import Dataset, load
+from roadworthy.data.values import FRAMES, TASKS, Kind, Unreadable
 from roadworthy.execution.versions import code_version, libraries, source_of, trace_version
 from roadworthy.measures import failure as failure_criteria
 from roadworthy.measures import for_values
 from roadworthy.registry import did_you_mean
-from roadworthy.spec import ROLES, Assessment, SpecError
-from roadworthy.subject.module import SubjectError
+from roadworthy.spec import ROLES, Assessment
 from roadworthy.subject.needs import Input, Passes, Request, Score
+from roadworthy.subject.running import error_sentence
 from roadworthy.subject.system import System
 from roadworthy.subject.trace import SYSTEM
 from roadworthy.subject.variation import resolved
@@ -126,6 +127,11 @@ class Supervision:
         return Score(EVERY_OTHER) in self.supervisor.needs
 
     @property
+    def contrasts(self) -> bool:
+        """Whether it learns from shifted cases, too."""
+        return bool(getattr(self.supervisor, "contrasts", False))
+
+    @property
     def reads_inputs(self) -> bool:
         """Whether it looks at what the module was given."""
         return any(isinstance(n, Input) for n in self.supervisor.needs)
@@ -160,31 +166,16 @@ class Plan:
         ]
         return found
 
-    @property
-    def calibrating(self) -> list[Condition]:
-        """The conditions of the calibration data, clean first; none if nobody wants them."""
-        return [c for c in self.conditions if c.role == "calibration"]
-
     def check_case_ids(self) -> None:
         """Refuse sample ids that make two cases share an id: 4~snow@2 is sample 4 under snow at level 2."""
-        odd = [i for d in self.data.values() for i in d.ids if "~" in str(i) or ":" in str(i)]
-        if not odd:
+        if not any("~" in str(i) or ":" in str(i) for d in self.data.values() for i in d.ids):
             return
-        seen: set[str] = set()
-        for condition in self.conditions:
-            for sample in self.data[condition.role].ids:
-                case = condition.case_id(sample)
-                if case in seen:
-                    raise self.spec.error(
-                        ("data",),
-                        f"two cases have the id {case!r}; sample ids must not look like case ids",
-                    )
-                seen.add(case)
-
-    @property
-    def requests(self) -> Mapping[str, frozenset[Request]]:
-        """What is asked of each module, beyond its output."""
-        return self.wants.requests
+        ids = (c.case_id(i) for c in self.conditions for i in self.data[c.role].ids)
+        case, times = Counter(ids).most_common(1)[0]
+        if times > 1:
+            raise self.spec.error(
+                ("data",), f"two cases have the id {case!r}; sample ids must not look like case ids"
+            )
 
     @functools.cached_property
     def chunks(self) -> list[Chunk]:
@@ -206,9 +197,7 @@ class Plan:
         spec = self.spec.model_dump(mode="json", exclude={"execution"})
         data = {r: d.fingerprint for r, d in self.data.items()}
         content = [spec, self._subject_print, data, code_version(), libraries()]
-        return hashlib.blake2b(
-            json.dumps(content, sort_keys=True).encode(), digest_size=16
-        ).hexdigest()
+        return _hash_of(content)
 
     def at(self, condition: Condition) -> dict[str, Callable[[Any, str, int], Any]]:
         """What happens at the subject's ports under a condition."""
@@ -221,6 +210,29 @@ class Plan:
         return {
             condition.port: lambda value, case, step: transform.at_step(value, seed, case, step)
         }
+
+    def arriving(self, condition: Condition, case: str, item: Any, step: int | None = None) -> Any:
+        """What a sample becomes under a condition, or `Unreadable` with the reason why it cannot be made.
+
+        Of frames all of them, or the one at a step.
+        """
+        if isinstance(item, Unreadable):
+            return item
+        if self.data[condition.role].input_kind is FRAMES:
+            steps = range(len(item)) if step is None else [step]
+            made = [self._changed(condition, case, item[t], t) for t in steps]
+            broken = next((frame for frame in made if isinstance(frame, Unreadable)), None)
+            return broken or (made if step is None else made[0])
+        return self._changed(condition, case, item, step or 0)
+
+    def _changed(self, condition: Condition, case: str, item: Any, step: int) -> Any:
+        transform = condition.transform
+        if transform is None or transform.identity or isinstance(item, Unreadable):
+            return item
+        try:
+            return transform.at_step(item, self.spec.seed, case, step)
+        except Exception as error:
+            return Unreadable(f"the transform failed: {error_sentence(error)}")
 
     @functools.cached_property
     def _subject_print(self) -> str:
@@ -237,7 +249,8 @@ class Plan:
                 condition.port,
                 source_of(transform.component),
             ]
-        requests = {m: sorted(self._named(m, r) for r in rs) for m, rs in self.requests.items()}
+        asked = self.wants.requests
+        requests = {m: sorted(self._named(m, r) for r in rs) for m, rs in asked.items()}
         content = [
             trace_version(),
             libraries(),
@@ -250,22 +263,26 @@ class Plan:
             requests,
             self.spec.seed,
         ]
-        return hashlib.blake2b(
-            json.dumps(content, sort_keys=True, default=str).encode(), digest_size=16
-        ).hexdigest()
+        return _hash_of(content)
 
     def _named(self, module: str, request: Request) -> list[str]:
         """A request by its column; one with a distance also by which one that is for the values of the module, and its code."""
         if not isinstance(request, Passes) or request.distance is None:
             return [request.column]
-        system = self.subject
-        kind = (
-            system.output_kind
-            if module == SYSTEM
-            else system.modules[module].outputs[system.traced_port(module)]
-        )
-        distance = resolved(request.distance, kind)
+        distance = resolved(request.distance, output_kind(self.subject, module))
         return [request.column, distance.name, source_of(distance)]
+
+
+def _hash_of(content: Any) -> str:
+    text = json.dumps(content, sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def output_kind(system: System, module: str) -> Kind:
+    """What a module gives, or the system as a whole."""
+    if module == SYSTEM:
+        return system.output_kind
+    return system.modules[module].outputs[system.traced_port(module)]
 
 
 def resolve(
@@ -277,31 +294,34 @@ def resolve(
 ) -> Plan:
     """Load what the file names and check that it fits together; supervisors and sections are planned by `assessment`."""
     circumstances = _circumstances(spec)
-    sets = load_data(spec, circumstances, data=data)
-    notes = [*_role_notes(spec, sets), *(_training_notes(spec, sets) if subject is None else ())]
+    sets, notes = _loaded(spec, circumstances, data)
+    notes += _training_notes(spec, sets) if subject is None else []
     system = _fitting(spec, subject or _subject(spec), sets["test"])
     _check_circumstances(spec, circumstances, system, sets["test"])
     for i, column in enumerate(spec.slices):
-        _checked_column(spec, sets["test"], column, ("slices", i))
+        with spec.located(("slices", i)):
+            sets["test"].column(column)
     measure = _measure(spec, system, sets["test"])
     return Plan(spec, system, sets, circumstances, measure, notes, wants or Wants())
 
 
-def load_data(
-    spec: Assessment,
-    circumstances: Sequence[Circumstance] | None = None,
-    *,
-    data: Mapping[str, Dataset] | None = None,
-) -> dict[str, Dataset]:
-    """The data sets by role, those of circumstances included; `data` may be handed in for the roles under data."""
+def load_data(spec: Assessment) -> dict[str, Dataset]:
+    """The data sets by role, those of circumstances included."""
+    return _loaded(spec, _circumstances(spec), None)[0]
+
+
+def _loaded(
+    spec: Assessment, circumstances: Sequence[Circumstance], data: Mapping[str, Dataset] | None
+) -> tuple[dict[str, Dataset], list[str]]:
+    """The data sets, checked, with notes on rows in two roles; `data` are those handed in."""
     sets = dict(data or {})
     for role, content in spec.data.roles().items() if data is None else ():
         sets[role] = _load(spec, content, role, ("data", role))
-    for c in _circumstances(spec) if circumstances is None else circumstances:
+    for c in circumstances:
         if c.data is not None:
             sets[c.role] = _load(spec, c.data, c.name, ("circumstances", c.name, "data"))
     _check_data(spec, sets)
-    return sets
+    return sets, _role_notes(spec, sets)
 
 
 def _load(
@@ -312,10 +332,8 @@ def _load(
         filled.setdefault("group", spec.data.group)
     if spec.data.classes:
         filled.setdefault("classes", tuple(spec.data.classes))
-    try:
+    with spec.located(place):
         return load(filled, base=spec.base, name=name)
-    except (DataError, registry.RegistryError, ValueError, OSError) as error:
-        raise spec.error(place, str(error)) from error
 
 
 def _check_data(spec: Assessment, sets: Mapping[str, Dataset]) -> None:
@@ -337,20 +355,17 @@ def _check_data(spec: Assessment, sets: Mapping[str, Dataset]) -> None:
                 f"{role} has the classes {_few(names)}, test has {_few(classes['test'])}, so the same label would mean two "
                 "things; name all classes, in the subject's order, under data: classes",
             )
-    _role_notes(spec, sets)
 
 
 def _role_notes(spec: Assessment, sets: Mapping[str, Dataset]) -> list[str]:
     """Refuse rows that choose and judge; notes on the few that may."""
-    try:
-        chosen_on = {role: d for role, d in sets.items() if not role.startswith("circumstance:")}
+    chosen_on = {role: d for role, d in sets.items() if not role.startswith("circumstance:")}
+    with spec.located(("data",)):
         notes = check_roles(chosen_on)
         for role in sorted(sets.keys() - chosen_on.keys()):
             # A circumstance's own data is judged, like the test data, and may hold the same patients.
             for other in (r for r in chosen_on if r != "test"):
                 notes += check_roles({other: chosen_on[other], role: sets[role]})
-    except DataError as error:
-        raise spec.error(("data",), str(error)) from error
     return notes
 
 
@@ -359,17 +374,10 @@ def _training_notes(spec: Assessment, sets: Mapping[str, Dataset]) -> list[str]:
     content = spec.subject.get("train")
     if not isinstance(content, Mapping):
         return []
-    place = ("subject", "train")
-    try:
+    with spec.located(("subject", "train")):
         trained_on = load(content, base=spec.base, name="train")
-        return [
-            n
-            for r, d in sets.items()
-            if r != "reference"
-            for n in check_roles({"train": trained_on, r: d})
-        ]
-    except (DataError, registry.RegistryError, ValueError, OSError) as error:
-        raise spec.error(place, str(error)) from error
+        judging = {role: d for role, d in sets.items() if role != "reference"}
+        return [n for r, d in judging.items() for n in check_roles({"train": trained_on, r: d})]
 
 
 def _few(names: Sequence[str]) -> str:
@@ -379,13 +387,9 @@ def _few(names: Sequence[str]) -> str:
 def _subject(spec: Assessment) -> System:
     adapter = registry.get("adapters", spec.adapter)
     known = {k: v for k, v in spec.subject.items() if k not in ("task", "name", spec.adapter)}
-    try:
-        checked = adapter.check(
-            {**known, "path": spec.subject[spec.adapter], "base": spec.base, "task": spec.task}
-        )
-        return adapter.build(**checked)  # type: ignore[no-any-return]
-    except (SubjectError, ValueError) as error:
-        raise spec.error(("subject", spec.adapter), str(error)) from error
+    place = {"path": spec.subject[spec.adapter], "base": spec.base, "task": spec.task}
+    with spec.located(("subject", spec.adapter)):
+        return adapter.build(**adapter.check({**known, **place}))  # type: ignore[no-any-return]
 
 
 def _fitting(spec: Assessment, system: System, data: Dataset) -> System:
@@ -407,18 +411,14 @@ def _circumstances(spec: Assessment) -> list[Circumstance]:
         values = content.model_dump()
         values["levels"] = tuple(values["levels"])
         circumstance = Circumstance(name, **values)
-        try:
+        key = "parameters" if content.parameters else "levels"
+        with spec.located(("circumstances", name, key)):
             for transform in circumstance.transforms() if content.transform else ():
                 needed = registry.missing(transform.component)
                 if needed:
                     raise spec.error(("circumstances", name, "transform"), needed)
                 if not transform.identity:
                     transform.component.check(transform.parameters)
-        except SpecError:
-            raise
-        except ValueError as error:
-            key = "parameters" if content.parameters else "levels"
-            raise spec.error(("circumstances", name, key), str(error)) from error
         found.append(circumstance)
     return found
 
@@ -429,10 +429,8 @@ def _check_circumstances(
     for c in circumstances:
         place = ("circumstances", c.name)
         if c.where is not None:
-            try:
+            with spec.located((*place, "where")):
                 keep = test.where(c.where)
-            except DataError as error:
-                raise spec.error((*place, "where"), str(error)) from error
             if not keep.any() or keep.all():
                 raise spec.error(
                     (*place, "where"),
@@ -448,25 +446,12 @@ def _check_circumstances(
         kind = system.kind_at(c.port)
         transform = c.transforms()[0]
         if not transform.applies_to(kind):
+            ports = [p for p in system.ports if transform.applies_to(system.kind_at(p))]
+            hint = f"; it could act at: {', '.join(ports)}" if ports else ""
             raise spec.error(
                 (*place, "transform"),
-                f"{c.transform} changes {transform.kind.name}, but {kind.name} flows at {c.port}"
-                + _ports_for(system, transform.applies_to),
+                f"{c.transform} changes {transform.kind.name}, but {kind.name} flows at {c.port}{hint}",
             )
-
-
-def _ports_for(system: System, fits: Callable[[Any], bool]) -> str:
-    ports = [p for p in system.ports if fits(system.kind_at(p))]
-    return f"; it could act at: {', '.join(ports)}" if ports else ""
-
-
-def _checked_column(
-    spec: Assessment, data: Dataset, column: str, place: tuple[str | int, ...]
-) -> None:
-    try:
-        data.column(column)
-    except DataError as error:
-        raise spec.error(place, str(error)) from error
 
 
 def _measure(spec: Assessment, system: System, test: Dataset) -> Callable[..., Any]:
@@ -488,11 +473,7 @@ def _measure(spec: Assessment, system: System, test: Dataset) -> Callable[..., A
     if needed:
         raise spec.error(("measure",) if spec.measure else ("subject", "task"), needed)
     if spec.failure:
-        try:
+        with spec.located(("failure",)):
             failure_criteria.check_criterion(spec.failure)
-        except ValueError as error:
-            raise spec.error(("failure",), str(error)) from error
-    try:
+    with spec.located(("measure",)):
         return component.bind(**spec.measure_parameters)  # type: ignore[no-any-return]
-    except ValueError as error:
-        raise spec.error(("measure",), str(error)) from error

@@ -9,6 +9,7 @@ True
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import importlib
@@ -56,15 +57,18 @@ def trace_version() -> str:
 
 
 @functools.cache
-def libraries() -> str:
+def installed() -> dict[str, str]:
     """Python and the libraries that are installed, with their versions."""
-    found = [f"python {sys.version_info.major}.{sys.version_info.minor}"]
+    found = {"python": f"{sys.version_info.major}.{sys.version_info.minor}"}
     for name in LIBRARIES:
-        try:
-            found.append(f"{name} {metadata.version(name)}")
-        except metadata.PackageNotFoundError:
-            continue
-    return ", ".join(found)
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
+
+
+def libraries() -> str:
+    """The same as one text, for keys."""
+    return ", ".join(f"{name} {version}" for name, version in installed().items())
 
 
 def source_of(component: Component) -> str:

@@ -48,7 +48,7 @@ def compute(plan: Plan, chunk: Chunk) -> Trace:
     data = plan.data[chunk.condition.role]
     ids = [chunk.condition.case_id(i) for i in data.ids[chunk.start : chunk.stop]]
     cases = Cases(ids, data.inputs[chunk.start : chunk.stop], plan.spec.seed)
-    return plan.subject.run(cases, plan.requests, plan.at(chunk.condition))
+    return plan.subject.run(cases, plan.wants.requests, plan.at(chunk.condition))
 
 
 def may_pass(error: str) -> bool:

@@ -20,8 +20,9 @@ import functools
 import inspect
 import typing
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -51,11 +52,22 @@ Place = tuple[str | int, ...]
 _Part = TypeVar("_Part", bound=BaseModel)
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+class Strict(BaseModel):
+    """A part of the file that takes keys, and no others than these."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+    example: ClassVar[str] = ""
+    """How it is written; said if somebody writes a word or a number instead."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _keys(cls, raw: Any) -> Any:
+        if cls.example and not isinstance(raw, Mapping | cls):
+            raise ValueError(f"takes keys; write {cls.example}")
+        return raw
 
 
-class CircumstanceSpec(_Strict):
+class CircumstanceSpec(Strict):
     """A condition of use: exactly one of transform, where, data."""
 
     transform: str | None = Field(
@@ -95,7 +107,7 @@ class CircumstanceSpec(_Strict):
         return self
 
 
-class ClaimSpec(_Strict):
+class ClaimSpec(Strict):
     """What must hold. One key names the quantity: ``accuracy: {min: 0.9}``."""
 
     id: str = Field(description="What a hazard log points to")
@@ -134,11 +146,11 @@ class ClaimSpec(_Strict):
             raise ValueError(
                 f"names several quantities ({', '.join(bounds)}); write one claim for each"
             )
-        bare = [k for k in named if limits.meant(k, claim[k], cls.model_fields)]
+        bare = [k for k in named if not did_you_mean(k, cls.model_fields)]
         if bare and not bounds:
-            raise ValueError(
-                f"{bare[0]} needs min or max, such as {limits.example_limit(bare[0], claim[bare[0]])}"
-            )
+            limit = claim[bare[0]] if isinstance(claim[bare[0]], int | float) else 0.9
+            side = limits.quantity_of(bare[0]).side
+            raise ValueError(f"{bare[0]} needs min or max, such as {bare[0]}: {{{side}: {limit}}}")
         if bounds:
             sides = claim.pop(bounds[0])
             unknown = set(sides) - {"min", "max"}
@@ -162,7 +174,7 @@ class ClaimSpec(_Strict):
         return self
 
 
-class DataSpec(_Strict):
+class DataSpec(Strict):
     """Data sets by the role their rows play; a group never spans two roles."""
 
     test: dict[str, Any] = Field(
@@ -184,7 +196,7 @@ class DataSpec(_Strict):
         return {role: content for role, content in found.items() if content is not None}
 
 
-class ExecutionSpec(_Strict):
+class ExecutionSpec(Strict):
     """Where the work runs. None of this changes a finding."""
 
     workers: int | None = Field(
@@ -193,7 +205,7 @@ class ExecutionSpec(_Strict):
     chunk: int = Field(500, ge=1, description="Cases that are computed, kept and resumed together")
 
 
-class Assessment(_Strict):
+class Assessment(Strict):
     """The whole file."""
 
     name: str = Field("", description="Names the run; by default the file's folder")
@@ -339,6 +351,10 @@ class Assessment(_Strict):
         """An error that names this file, the line and the field."""
         return self._document.error(place, message)
 
+    def located(self, place: Place) -> AbstractContextManager[None]:
+        """Whatever is refused within names this file, the line and the field."""
+        return self._document.located(place)
+
     def _check_names(self) -> None:
         self._check_subject()
         self._check_registered("measures", self.measure_name, ("measure",))
@@ -358,12 +374,6 @@ class Assessment(_Strict):
                 )
             seen.add(claim.id)
             self._check_quantity(i, claim)
-            try:
-                claim.supervisor = (
-                    claimed(claim.supervisor, self.supervisors) if claim.supervisor else ""
-                )
-            except ValueError as error:
-                raise self.error(("claims", i, "supervisor"), str(error)) from error
             if claim.circumstance and claim.circumstance not in self.circumstances:
                 raise self.error(
                     ("claims", i, "circumstance"),
@@ -374,14 +384,10 @@ class Assessment(_Strict):
         """The limit can be kept and broken, and the claim names places that its quantity has."""
         if claim.no_worse_than:
             return
-        for side, limit in (("min", claim.min), ("max", claim.max)):
-            refused = (
-                ""
-                if limit is None
-                else limits.limit_refusal(claim.quantity, side, limit, measure=self.measure_name)
-            )
-            if refused:
-                raise self.error(("claims", i, claim.quantity), refused)
+        with self.located(("claims", i, claim.quantity)):
+            for side, limit in (("min", claim.min), ("max", claim.max)):
+                if limit is not None:
+                    limits.check_limit(claim.quantity, side, limit, measure=self.measure_name)
         quantity = limits.quantity_of(claim.quantity)
         every = {"": "", "circumstances": "circumstance"}.get(claim.every, "slice")
         named = {
@@ -440,10 +446,8 @@ class Assessment(_Strict):
                 )
 
     def _check_registered(self, room: str, name: str, place: Place) -> None:
-        try:
+        with self.located(place):
             registry.get(room, name)
-        except registry.RegistryError as error:
-            raise self.error(place, str(error.args[0])) from error
 
 
 @functools.lru_cache(maxsize=8)
@@ -467,7 +471,7 @@ def composed() -> type[Assessment]:
     return _composed(tuple(limits.installed_sections().values()))
 
 
-def schema() -> dict[str, Any]:
+def assessment_schema() -> dict[str, Any]:
     """The JSON schema of the assessment file."""
     content = composed().model_json_schema()
     content["$schema"] = "https://json-schema.org/draft/2020-12/schema"
@@ -520,30 +524,7 @@ def supervisor_label(
     >>> supervisor_label({"knn": {"k": 5}}, ["knn", {"knn": {"k": 5}}])
     'knn(k=5)'
     """
-    name = supervisor_name(entry)
-    alone = sum(supervisor_name(e) == name for e in entries) == 1
-    return name if alone or not supervisor_parameters(entry) else _whole(entry)
-
-
-def claimed(name: str, entries: Sequence[str | Mapping[str, Any]]) -> str:
-    """The label of the supervisor that a claim names, by its label or with all its settings.
-
-    >>> claimed("knn(k=5)", [{"knn": {"k": 5}}])
-    'knn'
-    >>> claimed("knn", [{"knn": {"k": 5}}, {"knn": {"k": 20}}])
-    Traceback (most recent call last):
-    ValueError: 'knn' is there more than once; name one of: knn(k=5), knn(k=20)
-    """
-    labels = {supervisor_label(e, entries): e for e in entries}
-    if name in labels:
+    name, parameters = supervisor_name(entry), supervisor_parameters(entry)
+    if not parameters or sum(supervisor_name(e) == name for e in entries) == 1:
         return name
-    named = [label for label, e in labels.items() if supervisor_name(e) == name]
-    if len(named) > 1:
-        raise ValueError(f"{name!r} is there more than once; name one of: {', '.join(named)}")
-    plain = name.replace(" ", "")
-    return next((label for label, e in labels.items() if _whole(e).replace(" ", "") == plain), name)
-
-
-def _whole(entry: str | Mapping[str, Any]) -> str:
-    settings = ", ".join(f"{k}={v}" for k, v in supervisor_parameters(entry).items())
-    return f"{supervisor_name(entry)}({settings})" if settings else supervisor_name(entry)
+    return f"{name}({', '.join(f'{k}={v}' for k, v in parameters.items())})"

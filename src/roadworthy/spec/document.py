@@ -9,10 +9,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from roadworthy.registry import RegistryError
 
 Place = tuple[str | int, ...]
 
@@ -72,6 +75,16 @@ class Document:
         while place and place not in self.lines:
             place = place[:-1]
         return self.lines.get(place, 1)
+
+    @contextmanager
+    def located(self, place: Sequence[str | int]) -> Iterator[None]:
+        """Turn what goes wrong within into an error that names file, line and field."""
+        try:
+            yield
+        except SpecError:
+            raise
+        except (RegistryError, OSError, RuntimeError, ValueError) as error:
+            raise self.error(place, str(error)) from error
 
     def error(self, place: Sequence[str | int], message: str) -> SpecError:
         """An error that names file, line and field."""

@@ -2,18 +2,14 @@
 
 Quantities are those of the sections, each of which declares its own, and the measures.
 
->>> limit_refusal("accuracy", "min", 90, measure="accuracy")
-'accuracy lies between 0 and 1, but the limit is 90 (did you mean 0.9?)'
->>> limit_refusal("relative_drop", "max", 0.1, measure="accuracy")
-''
->>> example_limit("wer", 0.1)
-'wer: {max: 0.1}'
+>>> check_limit("accuracy", "min", 90, measure="accuracy")
+Traceback (most recent call last):
+ValueError: accuracy lies between 0 and 1, but the limit is 90 (did you mean 0.9?)
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from typing import Any
 
 from roadworthy import registry
@@ -66,50 +62,28 @@ def quantity_of(name: str) -> Quantity:
     return quantities().get(name) or measure_quantity(name)
 
 
-def limit_refusal(name: str, side: str, limit: float, *, measure: str) -> str:
-    """Why such a limit makes no sense, else empty."""
+def check_limit(name: str, side: str, limit: float, *, measure: str) -> None:
+    """Refuse a limit that cannot be kept, or cannot be broken."""
     quantity = quantity_of(name)
     if quantity.one_way and side != quantity.side:
         shown = abs(limit) if quantity.low < 0 else limit
         way = "above" if quantity.side == "max" else "below"
-        return (
+        raise ValueError(
             f"{quantity.better} values of {name} are better, so a claim limits it from {way}: "
             f"{name}: {{{quantity.side}: {shown:g}}}"
         )
     low, high = _range(quantity, measure)
-    if math.isfinite(limit) and low <= limit <= high:
-        return ""
+    if low <= limit <= high:
+        return
+    where = f"lies between {low:g} and {high:g}"
     if math.isinf(high):
-        where = f"is {low:g} or more" if math.isfinite(low) else "is a number"
-    else:
-        where = (
-            f"lies between {low:g} and {high:g}" if math.isfinite(low) else f"is {high:g} or less"
-        )
+        where = f"is {low:g} or more"
+    elif math.isinf(low):
+        where = f"is {high:g} or less"
     percent = limit / 100
-    meant = (
-        f" (did you mean {percent:g}?)"
-        if high == 1 and 1 < abs(limit) <= 100 and low <= percent
-        else ""
-    )
-    return f"{name} {where}, but the limit is {limit:g}{meant}"
-
-
-def meant(key: str, content: object, others: Iterable[str]) -> bool:
-    """Whether a key of a claim is meant as its quantity: it is one, or carries a number and is near no other key.
-
-    >>> meant("accuracy", [0.9], ["confidence"]), meant("confidnce", 0.9, ["confidence"])
-    (True, False)
-    """
-    known = {*registry.components("measures"), *quantities()}
-    return key in known or (
-        isinstance(content, int | float) and not registry.did_you_mean(key, others)
-    )
-
-
-def example_limit(name: str, limit: object) -> str:
-    """How a limit is written: the side that makes sense for the quantity."""
-    shown = limit if isinstance(limit, int | float) else 0.9
-    return f"{name}: {{{quantity_of(name).side}: {shown}}}"
+    likely = high == 1 and 1 < abs(limit) <= 100 and low <= percent
+    meant = f" (did you mean {percent:g}?)" if likely else ""
+    raise ValueError(f"{name} {where}, but the limit is {limit:g}{meant}")
 
 
 def _range(quantity: Quantity, measure: str) -> tuple[float, float]:

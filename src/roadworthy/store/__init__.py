@@ -1,7 +1,6 @@
-"""Run folders with their records, the index of runs, and the cache of chunks."""
+"""Run folders with their records, and the cache of chunks."""
 
 from roadworthy.store.cache import ChunkCache
-from roadworthy.store.index import RunIndex
-from roadworthy.store.runs import RunFolder, StoreError
+from roadworthy.store.runs import RunFolder, StoreError, list_runs
 
-__all__ = ["ChunkCache", "RunFolder", "RunIndex", "StoreError"]
+__all__ = ["ChunkCache", "RunFolder", "StoreError", "list_runs"]

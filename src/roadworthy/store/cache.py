@@ -1,43 +1,46 @@
 """The chunk cache: what was computed once, under the hash of everything that it depends on.
 
-It lies beside the runs (``runs/.cache``); a run folder holds hard links to its chunks, so it can be moved away. A chunk in which
-cases failed for a reason that may pass (a server that was down) serves the run that made it, and is computed again by the next.
-What supervisors said of a chunk lies beside it under ``scores``, and goes when the chunk goes: an array of float64 (``.npy``), the
-seconds first, and then a hash of it, so that a file that was shortened or changed is known as such and computed again.
+It lies beside the runs (``runs/.cache``); a run folder holds hard links to its chunks, so it can be
+moved away. A chunk in which cases failed for a reason that may pass (a server that was down) serves
+the run that made it, and is computed again by the next. What a supervisor learned and scored lies
+under ``supervisors``, the scores by chunk; scores go when their chunk goes.
 
 >>> import tempfile
->>> path = Path(tempfile.mkdtemp()) / "scores.npy"
->>> write_kept_scores(path, KeptScores(np.array([0.5, np.nan]), 0.25))
->>> read_kept_scores(path, 2)
+>>> cache = ChunkCache(Path(tempfile.mkdtemp()))
+>>> cache.keep_scores("knn", "chunk", KeptScores(np.array([0.5, np.nan]), 0.25))
+>>> cache.kept_scores("knn", "chunk", 2)
 KeptScores(scores=array([0.5, nan]), seconds=0.25)
->>> _ = path.write_bytes(path.read_bytes()[:-1])
->>> read_kept_scores(path, 2) is None
-True
 """
 
 from __future__ import annotations
 
-import hashlib
-import io
 import os
 import shutil
 import time
 import uuid
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from roadworthy.subject.trace import Trace, link_chunk, read_manifest
 
+_T = TypeVar("_T")
 PASSING = "passing"
 """Under which name a chunk says how many of its cases failed for a reason that may pass."""
-SCORES = "scores"
-"""Where supervisors' scores lie, by chunk."""
-HASH_BYTES = 16
 PAUSE_S = 0.05
 """How long a chunk may be away while another process puts a new one in its place."""
+
+
+class KeptScores(NamedTuple):
+    """One number a case, and how long they took."""
+
+    scores: np.ndarray
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -52,12 +55,12 @@ class ChunkCache:
         """Where a chunk lies, or will lie."""
         return self.root / key[:2] / key
 
-    def scores_of(self, key: str) -> Path:
-        """Where the scores of a chunk's cases lie."""
-        return self.root / SCORES / key
+    def supervisor(self, key: str) -> Path:
+        """Where what a supervisor learned and scored lies."""
+        return self.root / "supervisors" / key
 
     def has(self, key: str) -> bool:
-        """Whether it is there as it was written, and for good; a damaged one is not, and is replaced when it is written."""
+        """Whether it is there as it was written, and for good; a damaged one is replaced when written."""
         try:
             about = read_manifest(self.folder(key), check=key not in self.checked)["about"]
         except (OSError, ValueError, KeyError):
@@ -66,59 +69,104 @@ class ChunkCache:
         return not about.get(PASSING, 0)
 
     def drop(self, key: str) -> None:
-        """Forget a chunk, so that it is computed again, and what was said of it."""
+        """Forget a chunk, so that it is computed again, and its scores."""
+        self._forget_scores(key)
         self.checked.discard(key)
-        shutil.rmtree(self.scores_of(key), ignore_errors=True)
         shutil.rmtree(self.folder(key), ignore_errors=True)
 
+    def _forget_scores(self, key: str) -> None:
+        for path in self.root.glob(f"supervisors/*/scores/{key}.npz"):
+            path.unlink(missing_ok=True)
+
     def write(self, key: str, trace: Trace, *, passing: int = 0) -> None:
-        """Keep a chunk, whole or not at all; `passing` of its cases failed for a reason that may pass."""
+        """Keep a chunk, whole or not at all; `passing` cases failed for a reason that may pass."""
         folder = self.folder(key)
         folder.parent.mkdir(parents=True, exist_ok=True)
         self.checked.discard(key)
-        trace.write(folder, about={PASSING: passing}, replace=not self.has(key))
+        if self.has(key):
+            return
+        self._forget_scores(key)
+        trace.write(folder, about={PASSING: passing}, replace=True)
 
     def read(self, key: str) -> Trace:
         """A chunk again."""
-        try:
-            trace = self._read(key)
-        except FileNotFoundError:
-            time.sleep(PAUSE_S)
-            trace = self._read(key)
-        return trace
-
-    def _read(self, key: str) -> Trace:
-        trace = Trace.read(self.folder(key), check=key not in self.checked)
+        check = key not in self.checked
+        trace = _again_if_away(lambda: Trace.read(self.folder(key), check=check))
         self.checked.add(key)
         return trace
 
     def link_into(self, key: str, folder: Path) -> None:
         """Put a chunk into a run folder, in place of an earlier one of that key."""
         folder.mkdir(parents=True, exist_ok=True)
+        _again_if_away(lambda: link_chunk(self.folder(key), folder / key))
+
+    def keep_scores(self, supervisor: str, chunk: str, kept: KeptScores) -> None:
+        """Keep the scores of a chunk's cases, whole or not at all."""
+        path = self.supervisor(supervisor) / "scores" / f"{chunk}.npz"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = _partial(path)
         try:
-            link_chunk(self.folder(key), folder / key)
+            with partial.open("wb") as stream:
+                np.savez(stream, scores=kept.scores, seconds=kept.seconds)
+            partial.replace(path)
         except FileNotFoundError:
-            time.sleep(PAUSE_S)
-            link_chunk(self.folder(key), folder / key)
+            return  # another process has just put its own fit, without scores, in this place
+        finally:
+            partial.unlink(missing_ok=True)
 
-    def sweep(self, *folders: Path) -> int:
-        """Remove what processes that no longer live left half-written, here and in `folders`; returns how many."""
-        swept = 0
-        places = (*folders, *self.root.glob("*"), *(self.root / SCORES).glob("*"))
-        found = [p for place in places for p in place.glob("*.partial")]
-        for partial in found:
-            pid = partial.name.split(".")[-2].split("-")[0]
-            if not (pid.isdigit() and _alive(int(pid))):
-                _remove(partial)
-                swept += 1
-        return swept
+    def kept_scores(self, supervisor: str, chunk: str, n: int) -> KeptScores | None:
+        """The scores of a chunk's n cases; None if there are none, or not as they were written."""
+        path = self.supervisor(supervisor) / "scores" / f"{chunk}.npz"
+        try:
+            with np.load(path, allow_pickle=False) as content:
+                kept = KeptScores(content["scores"], float(content["seconds"]))
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+            return None
+        return kept if kept.scores.shape == (n,) else None
+
+    def sweep(self, *folders: Path) -> None:
+        """Remove what processes that no longer live left half-written, here and in `folders`."""
+        for place in (*folders, *self.root.glob("*"), *self.root.glob("supervisors/*/scores")):
+            for partial in place.glob("*.partial"):
+                pid = partial.name.split(".")[-2].split("-")[0]
+                if pid.isdigit() and _alive(int(pid)):
+                    continue
+                if partial.is_dir():
+                    shutil.rmtree(partial, ignore_errors=True)
+                else:
+                    partial.unlink(missing_ok=True)
 
 
-def _remove(path: Path) -> None:
-    if path.is_dir():
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """A folder to fill that is there whole or not at all, in place of an earlier one."""
+    partial = _partial(path)
+    partial.mkdir(parents=True)
+    try:
+        yield partial
         shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
+        try:
+            partial.rename(path)
+        except OSError:
+            # Another process may have put the same there meanwhile.
+            if not path.is_dir():
+                raise
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _again_if_away(use: Callable[[], _T]) -> _T:
+    """Another process may be putting a new chunk in the place of the old one."""
+    try:
+        return use()
+    except FileNotFoundError:
+        time.sleep(PAUSE_S)
+        return use()
+
+
+def _partial(path: Path) -> Path:
+    """A name of its own for what is not yet whole; `sweep` knows by it whose it is."""
+    return path.with_name(f"{path.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}.partial")
 
 
 def _alive(pid: int) -> bool:
@@ -129,49 +177,3 @@ def _alive(pid: int) -> bool:
     except PermissionError:
         return True
     return True
-
-
-class KeptScores(NamedTuple):
-    """One number a case, and how long they took."""
-
-    scores: np.ndarray
-    seconds: float
-
-
-def write_kept_scores(path: Path, kept: KeptScores) -> None:
-    """Whole or not at all, in place of an earlier file of that name."""
-    buffer = io.BytesIO()
-    np.save(
-        buffer, np.concatenate([[kept.seconds], kept.scores]).astype(np.float64), allow_pickle=False
-    )
-    content = buffer.getvalue()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}.partial")
-    try:
-        partial.write_bytes(content + _hash_of(content))
-        partial.replace(path)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
-
-
-def read_kept_scores(path: Path, n: int) -> KeptScores | None:
-    """What `write_kept_scores` kept of n cases; None where there is no such file, or where it is not as it was written."""
-    try:
-        whole = path.read_bytes()
-    except OSError:
-        return None
-    content = whole[:-HASH_BYTES]
-    if _hash_of(content) != whole[-HASH_BYTES:]:
-        return None
-    try:
-        array = np.load(io.BytesIO(content), allow_pickle=False)
-    except (ValueError, EOFError):
-        return None
-    if array.dtype != np.float64 or array.shape != (n + 1,):
-        return None
-    return KeptScores(array[1:], float(array[0]))
-
-
-def _hash_of(content: bytes) -> bytes:
-    return hashlib.blake2b(content, digest_size=HASH_BYTES).digest()

@@ -32,6 +32,7 @@ from pydantic import (
 )
 
 from roadworthy import registry
+from roadworthy.claims import Judgement
 from roadworthy.finding import Finding
 from roadworthy.statistics.interval import Interval
 from roadworthy.store.runs import FINDINGS, RUN, RunFolder, StoreError, read_run_json
@@ -219,6 +220,20 @@ class ClaimRecord(Judged):
     def bound_side(self, status: str) -> str:
         """Which end of the value a verdict rests on: the pessimistic one, and the optimistic one for a breach."""
         return "lower" if (self.direction == "min") != (status == "breached") else "upper"
+
+
+def claim_record(judgement: Judgement) -> ClaimRecord:
+    """A judgement with the place that decided it."""
+    claim, members = judgement.claim, judgement.members
+    decided = judgement.deciding
+    fields = {"n": 0} if decided is None else vars(decided)
+    about = {
+        name: getattr(claim, name)
+        for name in ("id", "quantity", "limit", "direction", "confidence")
+    }
+    verdict = {name: getattr(judgement, name) for name in ("text", "status", "why", "corrected")}
+    places = [Judged(**vars(m)) for m in members] if len(members) > 1 else []
+    return ClaimRecord(**{**fields, **about, **verdict, "members": places})
 
 
 class Pair(RecordPart):

@@ -91,3 +91,23 @@ def read_run_json(path: Path) -> Any:
         raise StoreError(f"{path} is missing; run the assessment again to write it") from None
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise StoreError(f"{path} is damaged: {error}. Assess again to write it") from error
+
+
+def list_runs(root: Path) -> list[dict[str, Any]]:
+    """The runs under a folder, newest first: what each was, and its verdict.
+
+    >>> list_runs(Path(tempfile.mkdtemp()))
+    []
+    """
+    found = []
+    for path in root.glob(f"*/{RUN}"):
+        try:
+            record = read_run_json(path)
+            row = {name: record[name] for name in ("key", "name", "created", "status", "verdict")}
+            subject = record["subject"]
+            row |= {"subject": subject["fingerprint"], "version": subject["version"]}
+            row["cases"] = record["cases"]["total"]
+        except (StoreError, OSError, KeyError, TypeError):
+            continue  # half-written, or of another version: it is no run that can be read
+        found.append({"folder": path.parent.name, **row})
+    return sorted(found, key=lambda row: row["created"], reverse=True)

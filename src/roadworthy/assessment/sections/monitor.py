@@ -11,55 +11,54 @@ the clean. If no monitor can be compiled, the run stands, and says why. The same
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from pydantic import Field, field_validator
 
 from roadworthy.analysis.observed import Observed
-from roadworthy.analysis.risk.calibration import CLEAN, FEW, Calibration, Deployed
-from roadworthy.analysis.risk.cells import TAKEN_TO_BE, alarms_of_rows
-from roadworthy.analysis.risk.expected_cost import CountedCases, assess_risk
+from roadworthy.analysis.risk.amounts import priced
+from roadworthy.analysis.risk.calibration import CLEAN, Deployed
+from roadworthy.analysis.risk.cells import TAKEN_TO_BE
 from roadworthy.analysis.risk.prototypes import LIVE_PARAMETERS, accuracy_tree, constants_told
-from roadworthy.analysis.risk.tolerable import NOBODY_SAID, nobody_said
-from roadworthy.analysis.risk.tree import Tree
-from roadworthy.assessment.observing import Observations, Seen, filtered
-from roadworthy.assessment.recommending import Recommendation
+from roadworthy.assessment.observations import Observations, Seen, filtered
+from roadworthy.assessment.recommendation import Recommendation
 from roadworthy.assessment.section import EVERY, Result, Results, Section
-from roadworthy.assessment.sections.risk import (
-    KEY as RISK,
-)
 from roadworthy.assessment.sections.risk import (
     CountedSpec,
     RiskResult,
     RiskSpec,
-    Strict,
     alarm_thresholds,
-    in_use,
-    says_how_often,
+    expected_cost,
     shifted_in_use,
     supposed,
 )
-from roadworthy.assessment.supervising import AtWork, halves
-from roadworthy.cases.circumstance import Circumstance
+from roadworthy.assessment.supervisors import Supervisors, halves
 from roadworthy.execution.plan import Plan
-from roadworthy.monitor.bundle import JEFFREYS, Beforehand, Bundle, BundleError
-from roadworthy.monitor.compile import EVENTS_PER_DAY, LabelledRows, left_out, tolerated
+from roadworthy.monitor.alarm import alarms_per_day
+from roadworthy.monitor.bundle import JEFFREYS, Beforehand, Bundle
+from roadworthy.monitor.compile import (
+    EVENTS_PER_DAY,
+    TOLERATED,
+    LabelledRows,
+    left_out,
+    tolerated,
+)
 from roadworthy.monitor.estimate import Forecast
-from roadworthy.monitor.messages import expected_above, one_kind, warnings_of
+from roadworthy.monitor.messages import expected_above
 from roadworthy.monitor.windows import Windows
 from roadworthy.registry import register
 from roadworthy.report import numbers, wording
 from roadworthy.report.blocks import Block, Cell, Column, Heading, Table, Text
+from roadworthy.spec import Strict
 from roadworthy.statistics.fusion import ranks
 from roadworthy.statistics.ranking import auc
 from roadworthy.store.record import Number, RecordPart
 from roadworthy.store.record import Record as RunRecord
 
+RISK = "risk"
 KEY = "monitor"
 BUNDLE = "monitor/bundle.json"
 """Where the bundle lies in the run folder."""
@@ -69,10 +68,6 @@ ALIKE = 0.98
 """Rank correlation from which on two supervisors say the same."""
 LEAST = 20
 """Clean rows with scores, to learn from and to count."""
-PERIODS = ("hour", "day", "week", "month", "year")
-_RATE = re.compile(
-    rf"\s*(\d+(?:\.\d+)?)\s*(?:per|a|an|/)\s*({'|'.join(PERIODS)})\s*", re.IGNORECASE
-)
 
 
 class PriorSpec(Strict):
@@ -125,9 +120,10 @@ class MonitorSpec(Strict):
     @field_validator("false_alarms", mode="before")
     @classmethod
     def _rate(cls, text: Any) -> Any:
-        found = _RATE.fullmatch(str(text))
-        if not found or float(found[1]) <= 0:
-            raise ValueError("is a number per time: write 1 per month, or 2 per day")
+        try:
+            alarms_per_day(text)
+        except ValueError:
+            raise ValueError("is a number per time: write 1 per month, or 2 per day") from None
         return text
 
     @property
@@ -182,18 +178,19 @@ class MonitorSection(Section):
     Record = MonitorRecord
 
     def analyse(self, plan: Plan, observed: Observations, results: Results) -> Result:
-        """The bundle, or why there is none; one that an earlier run of the same left is taken again."""
+        """The bundle, or why there is none."""
         alarms = _alarms_at_work(results)
-        kept = observed.earlier / BUNDLE if observed.earlier else None
+        recommended = getattr(results.get("supervision"), "recommended", None)
         try:
-            recommended = getattr(results.get("supervision"), "recommended", None)
             rows = gather(plan, observed, recommended, alarms_of=alarms.name if alarms else "")
-            made = _compiled(plan, rows, alarms, kept)
+            bundle, chosen = _compiled(plan, observed, rows, alarms, results)
         except ValueError as error:
             note = f"No monitor was compiled: {error}"
             return Result(MonitorRecord(because=str(error)), notes=[note])
-        warnings = [f"monitor: {w}" for w in made.warnings]
-        return Result(_record(made), warnings=warnings, files={BUNDLE: made.bundle.save})
+        warnings = [*_out_of_place(plan, bundle), *bundle.warnings]
+        record = _record(bundle, chosen, warnings)
+        said = [f"monitor: {w}" for w in warnings]
+        return Result(record, warnings=said, files={BUNDLE: bundle.save})
 
     def view(self, record: MonitorRecord, run: RunRecord) -> list[Block]:
         """What it reads and knows, when it raises an alarm, and how it is started."""
@@ -260,23 +257,10 @@ def _proof(record: MonitorRecord) -> str:
     )
 
 
-class Compiled(NamedTuple):
-    """The bundle of a run."""
-
-    bundle: Bundle
-    chosen: tuple[str, ...] = ()
-    """What was chosen for want of a setting."""
-    warnings: tuple[str, ...] = ()
-    """What makes the monitor of little use as it is."""
-
-
-def _record(made: Compiled) -> MonitorRecord:
-    bundle = made.bundle
+def _record(bundle: Bundle, chosen: Sequence[str], warnings: Sequence[str]) -> MonitorRecord:
     rule, calibration = bundle.alarm, bundle.calibration
     noticed = dict(rule.detects) if rule else {}
-    # What was chosen is said here with where to set it.
-    own = [n for n in bundle.made["notes"] if not any(said.startswith(n) for said in made.chosen)]
-    notes = [*made.warnings, *own, *calibration.notes, *made.chosen, *(rule.notes if rule else ())]
+    notes = [*warnings, *bundle.made["notes"], *calibration.notes, *chosen]
     kinds = [
         KindRecord(
             name=k,
@@ -288,13 +272,7 @@ def _record(made: Compiled) -> MonitorRecord:
         )
         for k in calibration.kinds
     ]
-    alarm = None
-    if rule:
-        alarm = {
-            "window": rule.window,
-            "false_alarms": rule.false_alarms,
-            "events_per_day": rule.events_per_day,
-        }
+    shown = ("window", "false_alarms", "events_per_day")
     return MonitorRecord(
         bundle=BUNDLE,
         id=bundle.id,
@@ -305,39 +283,52 @@ def _record(made: Compiled) -> MonitorRecord:
         tolerable=bundle.tolerable,
         forecast=None if bundle.forecast is None else asdict(bundle.forecast),
         coverage=None if bundle.coverage is None else asdict(bundle.coverage),
-        alarm=alarm,
-        chosen=list(made.chosen),
-        notes=list(dict.fromkeys(notes)),
+        alarm={name: getattr(rule, name) for name in shown} if rule else None,
+        chosen=list(chosen),
+        notes=list(dict.fromkeys([*notes, *(rule.notes if rule else ())])),
     )
 
 
-def _compiled(plan: Plan, rows: Gathered, alarms: Deployed | None, kept: Path | None) -> Compiled:
+def _compiled(
+    plan: Plan,
+    observed: Observations,
+    rows: Gathered,
+    alarms: Deployed | None,
+    results: Results,
+) -> tuple[Bundle, list[str]]:
+    """The bundle, and what was chosen for want of a setting."""
     spec, seed, risk = plan.spec, plan.spec.seed, plan.spec.part(RISK, RiskSpec)
+    watched = spec.part(KEY, MonitorSpec) or MonitorSpec.model_validate({})
     # Cases made from one sample belong together, too; but groups are only what the data calls so.
     calibration = replace(
         rows.learned.calibrated(rows.counted, deployed=alarms, aside=rows.aside, seed=seed),
         grouped=plan.data["calibration"].groups is not None,
     )
     tree = risk.event_tree() if risk else accuracy_tree()
-    constants, expected = _constants(plan), shifted_in_use(plan)
-    limit = risk.tolerable if risk else None
-    tolerable = (
-        tolerated(calibration, tree, constants, expected_rate=expected) if limit is None else limit
-    )
-    watched = spec.part(KEY, MonitorSpec) or MonitorSpec.model_validate({})
-    unsaid = [nobody_said(tolerable, tree.unit, expected_rate=expected)] if limit is None else []
-    notes = [*rows.notes, *_whose(plan, alarms), *constants_told(constants), *unsaid]
-    made = {"source": spec.title, "subject": _called(plan), "run": plan.key, "notes": notes}
-    forecast, untold = _forecast(plan, calibration, rows.counted, tree)
-    bundle = _same(kept, calibration, made) or Bundle.compile(
+    constants, expected = _constants(risk), shifted_in_use(plan)
+    tolerable, chosen = risk.tolerable if risk else None, supposed(plan)
+    if tolerable is None:
+        tolerable = tolerated(calibration, tree, constants, expected_rate=expected)
+        share = expected + TOLERATED * (1.0 - expected)
+        chosen.append(
+            f"No tolerable limit set. Using {priced(tolerable, tree.unit)}, the expected cost if {share:.0%} of inputs are "
+            "shifted. Set `risk: {tolerable: …}`"
+        )
+    if watched.events_per_day is None:
+        chosen.append(
+            f"False alarms are counted at {EVENTS_PER_DAY:,.0f} events a day. Set `monitor: {{events_per_day: …}}`"
+        )
+    forecast, why = _forecast(plan, observed, results)
+    chosen += [f"There is no forecast of the cost: {why}"] if why else []
+    notes = [*rows.notes, *_whose(risk, alarms), *constants_told(constants)]
+    prior = watched.prior
+    bundle = Bundle.compile(
         calibration,
         tree,
         subject=plan.subject.fingerprint,
         constants=constants,
         tolerable=tolerable,
-        prior=Beforehand(watched.prior.rate, watched.prior.events).pseudo_events
-        if watched.prior
-        else JEFFREYS,
+        prior=Beforehand(prior.rate, prior.events).pseudo_events if prior else JEFFREYS,
         windows=Windows(tuple(dict.fromkeys(watched.windows)), watched.half_life, watched.adaptive),
         false_alarms=watched.false_alarms,
         events_per_day=watched.events_per_day or EVENTS_PER_DAY,
@@ -345,41 +336,32 @@ def _compiled(plan: Plan, rows: Gathered, alarms: Deployed | None, kept: Path | 
         coverage=left_out(
             rows.learned.without(rows.aside), rows.counted.without(rows.aside), seed=seed
         ),
-        made=made,
+        made={
+            "source": spec.title,
+            "subject": _called(plan),
+            "run": plan.key,
+            "notes": [*notes, *chosen],
+        },
         seed=seed,
     )
-    if forecast is None:
-        # Nor one that a bundle would make by itself, in which nothing is ever shifted.
-        bundle = replace(bundle, forecast=None)
-    warnings, chosen = _warnings(plan, bundle, tree), [*supposed(plan), *_chosen(plan, bundle)]
-    # Whoever says how often something occurs expects a figure; of others nobody knows more than they said.
-    (warnings if says_how_often(plan) else chosen).extend(untold)
-    return Compiled(bundle, tuple(chosen), tuple(warnings))
+    # Nor one that a bundle would make by itself, in which nothing is ever shifted.
+    return bundle if forecast else replace(bundle, forecast=None), chosen
 
 
-def _forecast(
-    plan: Plan, calibration: Calibration, counted: LabelledRows, tree: Tree
-) -> tuple[Forecast | None, list[str]]:
-    """What the stream is expected to cost; or nothing, where the report would not say it either, and why."""
-    try:
-        return forecast_of(plan, calibration, counted, tree), []
-    except ValueError as error:
-        return None, [f"there is no forecast of the cost: {error}"]
-
-
-def _same(kept: Path | None, calibration: Calibration, made: Mapping[str, Any]) -> Bundle | None:
-    """The bundle that an earlier run of the same code, file, subject and data left, if it counted the same."""
-    if kept is None or not kept.is_file():
-        return None
-    try:
-        bundle = Bundle.load(kept)
-    except BundleError:
-        return None
-    same = (
-        all(bundle.made.get(key) == value for key, value in made.items())
-        and bundle.calibration == calibration
-    )
-    return bundle if same else None
+def _forecast(plan: Plan, observed: Observations, results: Results) -> tuple[Forecast | None, str]:
+    """What the stream is expected to cost, as the report has it; or why it has none."""
+    risk = results.get(RISK)
+    if isinstance(risk, RiskResult):
+        found, why = risk.assessed, getattr(risk.record, "because", "")
+    else:
+        try:
+            found, why = expected_cost(plan, observed, accuracy_tree()), ""
+        except ValueError as error:
+            found, why = None, str(error)
+    if found is None:
+        return None, why
+    sure = found.interval(0.95)
+    return Forecast(shifted_in_use(plan), found.value, sure.low, sure.high), ""
 
 
 def _called(plan: Plan) -> str:
@@ -389,57 +371,30 @@ def _called(plan: Plan) -> str:
     return f"{spec.subject.get('name') or spec.title} {version}".strip()
 
 
-def _constants(plan: Plan) -> dict[str, float | tuple[float, float]]:
+def _constants(risk: RiskSpec | None) -> dict[str, float | tuple[float, float]]:
     """What no stream tells; what a stream does tell is not taken from the file."""
-    risk = plan.spec.part(RISK, RiskSpec)
-    given = risk.constants if risk else {}
     return {
         name: (value.successes, value.trials) if isinstance(value, CountedSpec) else float(value)
-        for name, value in given.items()
+        for name, value in (risk.constants if risk else {}).items()
         if name not in LIVE_PARAMETERS
     }
 
 
-def _warnings(plan: Plan, bundle: Bundle, tree: Tree) -> list[str]:
-    """What makes the alarm, or any figure of the monitor, say little."""
-    calibration = bundle.calibration
-    alone, in_a_table = one_kind(calibration, add="circumstances"), one_kind(calibration)
-    found = warnings_of(calibration, bundle.estimator.separation, bundle.coverage)
-    return [
-        *_out_of_place(plan, bundle, tree),
-        *(alone if said == in_a_table and alone else said for said in found),
-    ]
-
-
-def _out_of_place(plan: Plan, bundle: Bundle, tree: Tree) -> list[str]:
-    """A stated limit that the expected stream exceeds, or that no stream comes near: the alarm then says little."""
+def _out_of_place(plan: Plan, bundle: Bundle) -> list[str]:
+    """A stated limit that the expected stream exceeds, or that no stream comes near."""
     risk = plan.spec.part(RISK, RiskSpec)
     if risk is None or risk.tolerable is None:
         return []
-    forecast, tolerable = bundle.forecast, risk.tolerable
-    above = expected_above(forecast, tolerable, tree.unit)
+    above = expected_above(bundle.forecast, risk.tolerable, risk.unit)
     if above is not None:
         return [above]
     cost, _, high = bundle.estimator.forecast(1.0)
-    if high <= tolerable:
-        return [
-            f"even if all events are shifted, the expected cost is {cost:.4g} {tree.unit} (at most {high:.4g}), within the "
-            f"tolerable {tolerable:g}: no alarm will be due. Set a lower `risk: {{tolerable: …}}`"
-        ]
-    return []
-
-
-def _chosen(plan: Plan, bundle: Bundle) -> list[str]:
-    """What a person should know who did not choose it."""
-    watched = plan.spec.part(KEY, MonitorSpec)
-    unsaid = [note for note in bundle.made["notes"] if note.startswith(NOBODY_SAID)]
-    notes = [f"{note}. Set `risk: {{tolerable: …}}`" for note in unsaid]
-    if bundle.alarm and (watched is None or watched.events_per_day is None):
-        notes.append(
-            f"false alarms are counted at {bundle.alarm.events_per_day:,.0f} events a day. Set "
-            "`monitor: {events_per_day: …}`"
-        )
-    return notes
+    if high > risk.tolerable:
+        return []
+    return [
+        f"even if all events are shifted, the expected cost is {cost:.4g} {risk.unit} (at most {high:.4g}), within the "
+        f"tolerable {risk.tolerable:g}: no alarm will be due. Set a lower `risk: {{tolerable: …}}`"
+    ]
 
 
 def _alarms_at_work(results: Results) -> Deployed | None:
@@ -453,9 +408,8 @@ def _alarms_at_work(results: Results) -> Deployed | None:
     return Deployed(label, threshold.value, threshold.rule)
 
 
-def _whose(plan: Plan, alarms: Deployed | None) -> list[str]:
-    """Whose alarms call a person, where the tree asks."""
-    risk = plan.spec.part(RISK, RiskSpec)
+def _whose(risk: RiskSpec | None, alarms: Deployed | None) -> list[str]:
+    """Whose alarms call a person, if the tree asks."""
     if risk is None or not risk.needs_alarms:
         return []
     if alarms is not None:
@@ -463,42 +417,6 @@ def _whose(plan: Plan, alarms: Deployed | None) -> list[str]:
     return [
         f"no supervisor has one threshold for answers of every class, and events do not say theirs: {TAKEN_TO_BE}"
     ]
-
-
-def forecast_of(
-    plan: Plan, calibration: Calibration, counted: LabelledRows, tree: Tree
-) -> Forecast:
-    """What the stream is expected to cost, as in the report but on the rows that the monitor counted."""
-    each, rate = in_use(plan, set(calibration.kinds)), shifted_in_use(plan)
-    alarm = alarms_of_rows(calibration, counted.columns)
-    groups = counted.units
-
-    def rows(kind: str, probability: float) -> CountedCases:
-        mine = counted.kind == kind
-        return CountedCases(
-            kind, probability, ~counted.correct[mine].astype(bool), alarm[mine], groups[mine]
-        )
-
-    shifted = []
-    for c in plan.circumstances:
-        if c.name in each:
-            idle = _idle(c)
-            shifted.append(rows(c.name, each[c.name] * (1.0 - idle)))
-            # A level that changes nothing has its share, too: its cases are the clean ones.
-            shifted += [rows(CLEAN, each[c.name] * idle)] if idle else []
-    risk = plan.spec.part(RISK, RiskSpec)
-    constants = risk.known_constants() if risk else {}
-    found = assess_risk(
-        tree, rows(CLEAN, 1.0 - rate), shifted, constants=constants, seed=plan.spec.seed
-    )
-    sure = found.interval(0.95)
-    return Forecast(rate, found.value, sure.low, sure.high)
-
-
-def _idle(circumstance: Circumstance) -> float:
-    """The share of levels that change nothing."""
-    made = [c.transform for c in circumstance.conditions() if c.transform is not None]
-    return sum(t.identity for t in made) / len(made) if made else 0.0
 
 
 Labelled = tuple[str, Observed]
@@ -521,8 +439,10 @@ def gather(
     *,
     alarms_of: str = "",
 ) -> Gathered:
-    """The rows of a run, with the scores of the supervisor whose alarms call a person; ValueError with the reason if they do not
-    make a monitor."""
+    """The rows of a run, with the scores of the supervisor whose alarms call a person.
+
+    ValueError with the reason if they do not make a monitor.
+    """
     at_work = observed.supervisors
     _refuse(plan, observed)
     learned, counted = _halved(
@@ -531,11 +451,7 @@ def gather(
     combined = [s.label for s in at_work.second if s.label == alarms_of]
     every = [*(s.label for s in at_work.first), *combined]
     labels = [label for label in every if all(label in o.scores for _, o in (*learned, *counted))]
-    tables, notes = [], []
-    for rows in (_rows(learned, labels), _rows(counted, labels)):
-        table, said = _finite(rows)
-        tables.append(table)
-        notes += said
+    tables = [_rows(learned, labels), _rows(counted, labels)]
     names = [
         n for n in labels if all(np.isfinite(t.columns[n][t.kind == CLEAN]).any() for t in tables)
     ]
@@ -544,37 +460,33 @@ def gather(
             "no supervisor has a score of a clean calibration case and of a clean test case"
         )
     aside = tuple(name for name in names if name in combined)
-    chosen, why = _columns(
-        [n for n in names if n not in aside], tables[0], at_work, recommended, alarms_of
-    )
-    chosen += aside
-    tables = [_scored(t, chosen) for t in tables]
-    tables, silent = _shared_kinds(plan, tables)
-    for table, role in zip(tables, ("calibration", "test"), strict=True):
-        notes += _few(table, role)
-    return Gathered(
-        tables[0], tables[1], (*_kinds_in_words(plan, tables[0]), *why, *silent, *notes), aside
-    )
+    single = [n for n in names if n not in aside]
+    chosen, notes = _columns(single, tables[0], at_work, recommended, alarms_of)
+    tables = [_scored(t, [*chosen, *aside]) for t in tables]
+    tables, unknown = _shared_kinds(plan, tables)
+    notes = [*_kinds_in_words(plan, tables[0]), *notes, *unknown]
+    return Gathered(tables[0], tables[1], tuple(notes), aside)
 
 
 def _refuse(plan: Plan, observed: Observations) -> None:
     """Say what is missing in the file."""
-    if plan.spec.never_wrong:
-        raise ValueError("failures are not defined. Set `failure: {error: {above: …}}`")
-    if not any(not s.reads_scores for s in plan.supervisions):
-        raise ValueError(
-            "a monitor reads the scores of supervisors. Add `supervisors: [max_softmax]`"
-        )
-    if not observed.supervisors.first:
-        raise ValueError(
-            "a monitor reads the scores of supervisors, and none of them is applicable"
-        )
-    if "calibration" not in plan.data or not observed.calibration:
-        raise ValueError(
-            "a monitor learns from calibration cases. Add `data.calibration` with cases not used elsewhere"
-        )
-    if not plan.circumstances:
-        raise ValueError("there is no shift to learn from. Add `circumstances`")
+    calibrated = "calibration" in plan.data and observed.calibration
+    named = any(not s.reads_scores for s in plan.supervisions)
+    for there, why in (
+        (not plan.spec.never_wrong, "failures are not defined. Set `failure: {error: {above: …}}`"),
+        (named, "a monitor reads the scores of supervisors. Add `supervisors: [max_softmax]`"),
+        (
+            observed.supervisors.first,
+            "a monitor reads the scores of supervisors, and none of them is applicable",
+        ),
+        (
+            calibrated,
+            "a monitor learns from calibration cases. Add `data.calibration` with cases not used elsewhere",
+        ),
+        (plan.circumstances, "there is no shift to learn from. Add `circumstances`"),
+    ):
+        if not there:
+            raise ValueError(why)
 
 
 def _parts(plan: Plan, seen: Sequence[Seen]) -> list[Labelled]:
@@ -612,26 +524,14 @@ def _among(o: Observed, clusters: set[str]) -> np.ndarray:
 
 
 def _rows(parts: Sequence[Labelled], labels: Sequence[str]) -> LabelledRows:
+    """All rows as one table; infinite scores count as missing."""
+    scores = {n: np.concatenate([o.scores[n] for _, o in parts]).astype(float) for n in labels}
     return LabelledRows(
-        {
-            n: np.concatenate([np.asarray(o.scores[n], dtype=np.float64) for _, o in parts])
-            for n in labels
-        },
+        {n: np.where(np.isinf(column), np.nan, column) for n, column in scores.items()},
         np.concatenate([np.full(len(o), kind, dtype=object) for kind, o in parts]).astype(str),
         np.concatenate([~o.failure.astype(bool) for _, o in parts]),
         np.concatenate([o.clusters.astype(str) for _, o in parts]),
     )
-
-
-def _finite(rows: LabelledRows) -> tuple[LabelledRows, list[str]]:
-    """Infinite scores are taken for missing ones."""
-    endless = {n: int(np.isinf(column).sum()) for n, column in rows.columns.items()}
-    columns = {n: np.where(np.isinf(column), np.nan, column) for n, column in rows.columns.items()}
-    return rows._replace(columns=columns), [
-        f"{count:,} scores of {n} are infinite and count as missing"
-        for n, count in endless.items()
-        if count
-    ]
 
 
 def _scored(rows: LabelledRows, names: Sequence[str]) -> LabelledRows:
@@ -644,12 +544,13 @@ def _scored(rows: LabelledRows, names: Sequence[str]) -> LabelledRows:
 def _shared_kinds(
     plan: Plan, tables: Sequence[LabelledRows]
 ) -> tuple[list[LabelledRows], list[str]]:
-    """Rows of kinds that can be learned and counted, and why others are not."""
+    """Rows of kinds that can be learned and counted, and which others there are."""
     shared = set(tables[0].kind.tolist()) & set(tables[1].kind.tolist())
-    notes = []
-    for c in plan.circumstances:
-        if c.name not in shared:
-            notes.append(f"nothing is known of {c.name}: {_why_not(c.kind)}")
+    notes = [
+        f"nothing is known of {c.name}: there are no scores of it to learn from, or none to count"
+        for c in plan.circumstances
+        if c.name not in shared
+    ]
     for table, role in zip(tables, ("calibration", "test"), strict=True):
         n = int((table.kind == CLEAN).sum())
         if n < LEAST:
@@ -659,25 +560,6 @@ def _shared_kinds(
     if not shared - {CLEAN}:
         raise ValueError("; ".join(notes))
     return [t.take(np.isin(t.kind, sorted(shared))) for t in tables], notes
-
-
-def _why_not(kind: str) -> str:
-    return {
-        "transform": "none of its calibration cases, or none of its test cases, has a score",
-        "filter": "no calibration case with a score meets its filter, or the calibration data lacks the columns",
-        "dataset": "half of its data is learned from and half counted, and one of the halves has no scores; give it more groups, "
-        "and others than those of the test data",
-    }[kind]
-
-
-def _few(rows: LabelledRows, role: str) -> list[str]:
-    kinds, counts = np.unique(rows.kind, return_counts=True)
-    few = [f"{k} ({n})" for k, n in zip(kinds.tolist(), counts.tolist(), strict=True) if n < FEW]
-    return (
-        [f"few {role} cases of {', '.join(few)}: below {FEW} of a kind little is known"]
-        if few
-        else []
-    )
 
 
 def _kinds_in_words(plan: Plan, rows: LabelledRows) -> list[str]:
@@ -694,53 +576,39 @@ def _kinds_in_words(plan: Plan, rows: LabelledRows) -> list[str]:
 def _columns(
     names: Sequence[str],
     learned: LabelledRows,
-    at_work: AtWork,
+    at_work: Supervisors,
     recommended: Recommendation | None,
     alarms_of: str = "",
 ) -> tuple[list[str], list[str]]:
-    """Whose scores are read: everybody's, or where there are many the needed and recommended ones and those that tell shift best.
+    """Whose scores are read: everybody's, or of many the needed and recommended ones, then by AUC.
 
-    Combinations of others are not: their alarms may be.
+    Combinations of others are not read: their alarms may be.
     """
     combined = [s.label for s in at_work.second if s.label != alarms_of]
-    without = (
-        [
-            f"{', '.join(combined)} {'are' if len(combined) > 1 else 'is'} not read, being a combination of others"
-        ]
-        if combined
-        else []
-    )
+    notes = [f"not read, as combinations of others: {', '.join(combined)}"] if combined else []
     if len(names) <= MOST:
-        return list(names), without
+        return list(names), notes
     members = {s.label: at_work.members_of(s) for s in at_work.second}
     wanted = [
-        m
-        for label in (recommended.supervisors if recommended else ())
-        for m in members.get(label, (label,))
+        m for s in (recommended.supervisors if recommended else ()) for m in members.get(s, (s,))
     ]
-    first = [n for n in dict.fromkeys(wanted) if n in names]
     needed = [n for n in names if n == alarms_of]
-    chosen = list(dict.fromkeys([*needed, *first]))
+    chosen = [n for n in dict.fromkeys([*needed, *wanted]) if n in names]
     chosen = chosen if len(chosen) <= MOST else needed
     table = {n: ranks(learned.columns[n], learned.columns[n][learned.kind == CLEAN]) for n in names}
     telling = {n: _telling(learned.columns[n], learned.kind) for n in names}
-    # Whoever says the same as another comes last, so that they are read only where nobody else is left.
-    alike = []
+    # Whoever says the same as another comes last, so that they are read only if nobody else is left.
+    alike: list[str] = []
     for n in sorted((n for n in names if n not in chosen), key=lambda n: -telling[n]):
-        if len(chosen) == MOST:
-            break
-        if any(_correlation(table[n], table[other]) > ALIKE for other in chosen):
-            alike.append(n)
-        else:
-            chosen = [*chosen, n]
+        if len(chosen) < MOST:
+            same = any(_correlation(table[n], table[other]) > ALIKE for other in chosen)
+            (alike if same else chosen).append(n)
     read = [*chosen, *alike][:MOST]
-    by = f"{', '.join(first)} as recommended, then " if first and set(first) <= set(read) else ""
-    by = f"{alarms_of} for its alarms, {by}" if needed else by
-    return [n for n in names if n in read], [
-        f"{MOST} of {len(names)} supervisors are read: {by}those that tell shifted calibration cases from clean ones best without "
-        "repeating one another",
-        *without,
-    ]
+    notes.append(
+        f"{MOST} of {len(names)} supervisors are read: those needed and recommended, then those that separate shifted "
+        "calibration cases from clean ones best without repeating one another"
+    )
+    return [n for n in names if n in read], notes
 
 
 def _telling(scores: np.ndarray, kinds: np.ndarray) -> float:

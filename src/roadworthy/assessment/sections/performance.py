@@ -8,17 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from roadworthy.analysis import performance
-from roadworthy.assessment.observing import Observations
-from roadworthy.assessment.section import (
-    Nothing,
-    Place,
-    Result,
-    Results,
-    Section,
-    judged_place,
-    nothing,
-    places,
-)
+from roadworthy.assessment.observations import Observations
+from roadworthy.assessment.section import ClaimPlace, Nothing, Result, Results, Section, evidence_at
 from roadworthy.claims import Quantity
 from roadworthy.execution.plan import Plan
 from roadworthy.finding import Evidence, Finding
@@ -40,6 +31,8 @@ from roadworthy.report.blocks import (
 from roadworthy.spec import ClaimSpec
 from roadworthy.store.record import CircumstanceRecord, SliceRecord
 from roadworthy.store.record import Record as RunRecord
+
+COMPARED = {"difference": performance.difference, "relative_drop": performance.relative_drop}
 
 
 @register("sections", "performance")
@@ -89,17 +82,25 @@ class Performance(Section):
         self, claim: ClaimSpec, plan: Plan, observed: Observations, result: Result
     ) -> list[Evidence]:
         """The measure, its failures or its change at each place."""
-        spec = plan.spec
-        return [
-            judged_place(_evidence(claim.quantity, spec.measure_name, spec.seed, p), p, plan)
-            for p in places(claim, spec, observed)
-        ]
+        quantity, seed = claim.quantity, plan.spec.seed
+
+        def known(place: ClaimPlace) -> Evidence:
+            if quantity == "failure_rate":
+                return performance.failure_rate(place.here, seed=seed)
+            if quantity in COMPARED:
+                return COMPARED[quantity](place.here, place.reference, seed=seed)
+            return performance.value(place.here, quantity, seed=seed)
+
+        return evidence_at(claim, plan, observed, known, compared=quantity in COMPARED)
 
     def view(self, record: Any, run: RunRecord) -> list[Block]:
         """Circumstances, slices, curves against level, and cases to look at."""
         found = [_Found.of(c, run) for c in run.circumstances]
         found.sort(
-            key=lambda c: (-(c.significance or 0), -(c.loss if c.loss is not None else -math.inf))
+            key=lambda c: (
+                -(c.record.significance or 0),
+                -(c.loss if c.loss is not None else -math.inf),
+            )
         )
         return [
             *_circumstances(found, run),
@@ -119,21 +120,6 @@ class Performance(Section):
                 "There is no failure to show, or none has a picture or text.",
             ),
         ]
-
-
-def _evidence(quantity: str, measure: str, seed: int, place: Place) -> Evidence:
-    here, reference = place.here, place.reference
-    if len(here) == 0:
-        return nothing(quantity, place, "no case is in this slice")
-    if quantity == "failure_rate":
-        return performance.failure_rate(here, seed=seed)
-    if quantity == measure:
-        return performance.value(here, quantity, seed=seed)
-    if len(reference) == 0:
-        reason = f"no case of {here.versus} is in this slice, so there is nothing to compare"
-        return nothing(quantity, place, reason)
-    compared = {"difference": performance.difference, "relative_drop": performance.relative_drop}
-    return compared[quantity](here, reference, seed=seed)
 
 
 @dataclass(frozen=True)
@@ -156,14 +142,6 @@ class _Found:
         return cls(record, at, run)
 
     @property
-    def name(self) -> str:
-        return self.record.name
-
-    @property
-    def significance(self) -> float | None:
-        return self.record.significance
-
-    @property
     def levels(self) -> list[float]:
         return sorted(level for level in self.by_level if level is not None)
 
@@ -178,7 +156,7 @@ class _Found:
         return next(iter(self.by_level), None)
 
     def at(self, quantity: str, level: float | None) -> Finding | None:
-        return self.run.find(quantity, self.name, level)
+        return self.run.find(quantity, self.record.name, level)
 
     @property
     def loss(self) -> float | None:
@@ -214,13 +192,13 @@ def _columns(run: RunRecord) -> list[Column]:
 
 
 def _circumstances(found: Sequence[_Found], run: RunRecord) -> list[Block]:
-    weighed = any(c.significance is not None for c in found)
+    weighed = any(c.record.significance is not None for c in found)
     by = " by significance" if weighed else ""
     blocks: list[Block] = [Heading(f"Circumstances{by}", "circumstances", "Circumstances")]
     if not found:
         none = "No circumstances were assessed: only the clean test data was."
         return [*blocks, Text(none, "empty")]
-    points = [_point(c) for c in found if c.significance is not None and c.loss is not None]
+    points = [_point(c) for c in found if c.record.significance is not None and c.loss is not None]
     if points:
         caption = (
             "Where to work first: how much a circumstance matters (exposure × likelihood × severity, 1 to 125) against "
@@ -236,7 +214,7 @@ def _circumstances(found: Sequence[_Found], run: RunRecord) -> list[Block]:
         )
     order = "most significant first" if weighed else "worst first"
     rows = [
-        _forest_row(place_name(c.name, c.worst_level), c.by_level[c.worst_level], run)
+        _forest_row(place_name(c.record.name, c.worst_level), c.by_level[c.worst_level], run)
         for c in found
         if c.worst_level in c.by_level
     ]
@@ -267,14 +245,14 @@ def _name(c: _Found) -> Cell:
     difference = c.at("difference", c.worst_level)
     versus = difference.about.versus if difference else ""
     under += f", against {versus}" if versus not in ("", "clean") else ""
-    return Cell(place_name(c.name, c.worst_level), under, c.record.description, strong=True)
+    return Cell(place_name(c.record.name, c.worst_level), under, c.record.description, strong=True)
 
 
 def _weight(c: _Found) -> Cell:
     r = c.record
-    if c.significance is None:
+    if c.record.significance is None:
         return Cell(numbers.NONE)
-    return Cell(f"{c.significance:g}", f"{r.exposure} × {r.likelihood} × {r.severity}")
+    return Cell(f"{c.record.significance:g}", f"{r.exposure} × {r.likelihood} × {r.severity}")
 
 
 def _slices(run: RunRecord) -> list[Block]:
@@ -332,9 +310,9 @@ def _levels(found: Sequence[_Found], run: RunRecord) -> list[Block]:
         for level in c.levels:
             f = c.by_level[level]
             shown = numbers.estimate(f.value, f.interval, f.n, style)
-            note = f"{place_name(c.name, level)}: {shown.title}"
+            note = f"{place_name(c.record.name, level)}: {shown.title}"
             points.append(charts.LevelPoint(level, f.value, *_ends(f), note))
-        panels.append(charts.LevelPanel(c.name, tuple(points)))
+        panels.append(charts.LevelPanel(c.record.name, tuple(points)))
     clean = run.find(run.measure.name)
     caption = (
         f"{run.measure.name} against level, with intervals; all panels share one scale. Dashed: the clean test data. "
@@ -348,7 +326,7 @@ def _levels(found: Sequence[_Found], run: RunRecord) -> list[Block]:
     }
     blocks.append(_chart("figure-levels", caption, charts.levels_chart, panels, options))
     rows = [
-        [Cell(c.name), Cell(numbers.level(level)), *_cells(c, level, run)]
+        [Cell(c.record.name), Cell(numbers.level(level)), *_cells(c, level, run)]
         for c in leveled
         for level in c.levels
     ]
@@ -404,9 +382,9 @@ def _point(c: _Found) -> charts.SignificancePoint:
     shown = numbers.estimate(
         c.loss, found.interval if found else None, found.n if found else None, "percent"
     )
-    place = place_name(c.name, c.worst_level)
-    note = f"{place}: significance {c.significance:g}, relative loss {shown.title}"
-    return charts.SignificancePoint(c.name, c.significance, c.loss, *ends, note)
+    place = place_name(c.record.name, c.worst_level)
+    note = f"{place}: significance {c.record.significance:g}, relative loss {shown.title}"
+    return charts.SignificancePoint(c.record.name, c.record.significance, c.loss, *ends, note)
 
 
 def _ends(found: Finding) -> tuple[float | None, float | None]:

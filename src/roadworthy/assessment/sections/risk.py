@@ -11,13 +11,6 @@ rate is unknown. What occurs and has no cases is refused: left out, its share wo
 (('p_shift', 'tpr'), True)
 >>> weighed({"fog": 0.1, "site_b": None, "snow": None}, {"site_b": 0.25}, None, counted={"fog", "site_b", "snow"})
 {'fog': 0.1, 'site_b': 0.25}
->>> weighed({"fog": 0.1, "site_b": None}, {"site_b": 0.25}, 0.7, counted={"fog", "site_b"})
-{'fog': 0.2, 'site_b': 0.5}
->>> weighed({"fog": None, "site_b": None}, {"site_b": 0.25}, 0.7, counted={"fog", "site_b"})
-{'fog': 0.35, 'site_b': 0.35}
->>> weighed({"fog": 0.1, "snow": 0.2}, {}, None, counted={"fog"})
-Traceback (most recent call last):
-ValueError: there are no cases of snow to count, and the file says that they occur
 """
 
 from __future__ import annotations
@@ -30,7 +23,7 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from roadworthy.analysis import verdicts
 from roadworthy.analysis.calibration import Threshold
@@ -53,16 +46,15 @@ from roadworthy.analysis.risk.prototypes import (
 )
 from roadworthy.analysis.risk.tolerable import refuse_out_of_reach
 from roadworthy.analysis.risk.tree import Tree, checked
-from roadworthy.assessment.observing import Observations
-from roadworthy.assessment.section import Result, Results, Section
+from roadworthy.assessment.observations import Observations
+from roadworthy.assessment.section import Result, Results, Section, nothing
 from roadworthy.claims import Quantity
 from roadworthy.execution.plan import Plan
-from roadworthy.finding import About, Evidence
+from roadworthy.finding import Evidence
 from roadworthy.registry import did_you_mean, register
 from roadworthy.report import charts, numbers, wording
 from roadworthy.report.blocks import Block, Cell, Chart, Column, Heading, Table, Text
-from roadworthy.spec import Assessment, ClaimSpec, claimed, supervisor_label
-from roadworthy.statistics.interval import Interval
+from roadworthy.spec import Assessment, ClaimSpec, Strict, supervisor_label
 from roadworthy.store.record import Number, RecordPart, StoredInterval
 from roadworthy.store.record import Record as RunRecord
 
@@ -82,21 +74,6 @@ MEANINGS = {
     "accuracy_shifted_undetected": "right answers to shifted cases without one",
 }
 STATED = "as the assessment file states it"
-
-
-class Strict(BaseModel):
-    """A part of the file that takes keys, and no others than these."""
-
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
-    example: ClassVar[str] = ""
-    """How it is written, where somebody may write a word or a number instead."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _keys(cls, raw: Any) -> Any:
-        if cls.example and not isinstance(raw, Mapping | cls):
-            raise ValueError(f"takes keys; write {cls.example}")
-        return raw
 
 
 class CountedSpec(Strict):
@@ -185,13 +162,20 @@ class RiskSpec(Strict):
 
     @field_validator("constants", mode="before")
     @classmethod
-    def _shapes(cls, constants: Any) -> Any:
+    def _probabilities(cls, constants: Any) -> Any:
         if not isinstance(constants, Mapping):
             raise ValueError("takes names with values, such as {p_noticed: 0.9}")
         for name, value in constants.items():
-            refused = _unlikely(value)
-            if refused:
-                raise ValueError(f"{name} {refused}; it is {value!r}")
+            try:
+                counted = isinstance(value, Mapping)
+                share = value["successes"] / value["trials"] if counted else 1.0 * value
+                likely = 0 <= share <= 1 and not isinstance(value, bool)
+            except (TypeError, KeyError, ZeroDivisionError):
+                likely = False
+            if not likely:
+                raise ValueError(
+                    f"{name} must be a probability, such as 0.9, or counts, such as {{successes: 18, trials: 20}}; it is {value!r}"
+                )
         return constants
 
     @model_validator(mode="after")
@@ -200,7 +184,7 @@ class RiskSpec(Strict):
             raise ValueError(
                 "needs exactly one of costs, such as {right: 0, wrong: 6100}, and tree, such as {event: …, branches: {…}}"
             )
-        self._refuse_events()
+        self._check_events()
         parameters = self.event_tree().parameters
         for name in self.constants:
             if name not in parameters:
@@ -213,45 +197,32 @@ class RiskSpec(Strict):
         except ValueError as error:
             raise ValueError(f"constants: {error}") from error
         untold = [name for name in parameters if name not in (*LIVE_PARAMETERS, *self.constants)]
-        if untold and self.events:
+        if untold:
             given = ", ".join(f"{name}: …" for name in untold)
             raise ValueError(
-                f"events: no case tells how often they happen and how often answers are then right; add "
-                f"constants: {{{given}}}"
-            )
-        if untold:
-            raise ValueError(
-                f"no case tells the tree's {', '.join(untold)}{did_you_mean(untold[0], LIVE_PARAMETERS)}; give values under "
-                f"constants, or use: {', '.join(LIVE_PARAMETERS)}"
+                f"no case tells {', '.join(untold)}{did_you_mean(untold[0], LIVE_PARAMETERS)}; add constants: {{{given}}}, or "
+                f"use: {', '.join(LIVE_PARAMETERS)}"
             )
         if self.events:
-            likely = {
-                name: known.mean if isinstance(known, Beta) else known
-                for name, known in self.known_constants().items()
-            }
+            known = self.known_constants().items()
+            likely = {name: p.mean if isinstance(p, Beta) else p for name, p in known}
             checked(self.event_tree(), {**dict.fromkeys(LIVE_PARAMETERS, 0.0), **likely})
         return self
 
-    def _refuse_events(self) -> None:
+    def _check_events(self) -> None:
         """Refuse events of which no tree can be made."""
         if self.events is None:
             if self.successive:
-                raise ValueError(
-                    "successive: is about events; add events: [shift, adversarial], or leave it out"
-                )
+                raise ValueError("successive: is about events; add events: [shift, adversarial]")
             return
-        if self.tree is not None:
-            raise ValueError("events: go with costs; a tree of its own has its events as nodes")
-        alarms = [name for name in ("necessary", "unnecessary") if name in (self.costs or {})]
-        if alarms:
+        if self.tree is not None or {"necessary", "unnecessary"} & set(self.costs or {}):
             raise ValueError(
-                f"events: are for a system that answers alone, and costs has {' and '.join(alarms)}; leave them out, or write "
-                "a tree"
+                "events: go with costs of right and wrong alone; with alarms, write a tree whose nodes are the events"
             )
         odd = next((event for event in self.events if not event.isidentifier()), None)
         if odd is not None:
             raise ValueError(
-                f"events: letters, digits and _ make the name of one, such as module_failure; found {odd!r}"
+                f"events: a name is letters, digits and _, such as module_failure; found {odd!r}"
             )
         try:
             self.event_tree()
@@ -285,98 +256,65 @@ class RiskSpec(Strict):
         )
 
 
-def _unlikely(value: Any) -> str:
-    """Why something is no probability, neither as a number nor as counts; else empty."""
-    counted = isinstance(value, Mapping) and set(value) == {"successes", "trials"}
-    numbers = list(value.values()) if counted else [value]
-    if any(isinstance(n, bool) or not isinstance(n, int | float) for n in numbers):
-        return "must be a number, or counts such as {successes: 18, trials: 20}"
-    if counted:
-        possible = 0 <= value["successes"] <= value["trials"] and value["trials"] > 0
-        return "" if possible else "must have 0 or more successes, in as many trials or more"
-    return "" if 0 <= value <= 1 else "is a probability and lies between 0 and 1"
-
-
-Stated = Mapping[str, float | None]
-"""Circumstance -> its probability as the file has it."""
-
-
-def in_use(plan: Plan, counted: Collection[str]) -> dict[str, float]:
-    """The probability of each circumstance that counts; ValueError where nobody knows, or where one that occurs has no cases."""
-    return weighed(_stated(plan), _usual(plan), _rate(plan), counted)
+def in_use(plan: Plan, counted: Collection[str] | None = None) -> dict[str, float]:
+    """The probability of each circumstance that counts; ValueError if it is unknown."""
+    stated = {c.name: c.probability for c in plan.circumstances}
+    return weighed(stated, _usual(plan), _rate(plan), stated if counted is None else counted)
 
 
 def shifted_in_use(plan: Plan) -> float:
-    """How often a case is shifted, as far as file and test data tell: what `in_use` adds up to where it does not refuse."""
+    """How often a case is shifted, as far as file and test data tell; 0 if they do not."""
     rate = _rate(plan)
-    return (
-        min(math.fsum(_told(_stated(plan), _usual(plan)).values()), 1.0) if rate is None else rate
-    )
-
-
-def says_how_often(plan: Plan) -> bool:
-    """Whether the file says of anything how often it occurs."""
-    return _rate(plan) is not None or any(p is not None for p in _stated(plan).values())
+    try:
+        return min(math.fsum(in_use(plan).values()), 1.0) if rate is None else rate
+    except ValueError:
+        return 0.0
 
 
 def supposed(plan: Plan) -> list[str]:
-    """What is said of filtered cases that count as often as in the test data; nothing where there are none."""
-    stated, usual = _stated(plan), _usual(plan)
-    open_ = [name for name, p in stated.items() if p is None and name in usual]
-    if not open_ or not _known(stated, usual):
+    """That filtered cases count as often as in the test data, if the file does not say otherwise."""
+    usual = _usual(plan)
+    silent = [c.name for c in plan.circumstances if c.probability is None and c.name in usual]
+    stated = any(c.probability is not None for c in plan.circumstances)
+    if not silent or not (stated or len(silent) == len(plan.circumstances)):
         return []
-    shares = " and ".join(f"{name} ({usual[name]:.0%})" for name in open_)
-    return [
-        f"{shares} {'counts' if len(open_) == 1 else 'count'} as often as in the test data; say otherwise with probability: …"
-    ]
+    shares = " and ".join(f"{name} ({usual[name]:.0%})" for name in silent)
+    counts = "counts" if len(silent) == 1 else "count"
+    return [f"{shares} {counts} as often as in the test data; say otherwise with probability: …"]
 
 
 def weighed(
-    stated: Stated, usual: Mapping[str, float], rate: float | None, counted: Collection[str]
+    stated: Mapping[str, float | None],
+    usual: Mapping[str, float],
+    rate: float | None,
+    counted: Collection[str],
 ) -> dict[str, float]:
-    """The rule: `usual` are the shares of filtered test cases, `counted` the circumstances of which there are cases."""
-    given = _told(stated, usual)
-    if not _known(stated, usual):
-        if rate is None:
-            raise ValueError(
-                "no circumstance has a probability; give them one, or risk: {constants: {p_shift: 0.1}}"
-            )
-        given = dict.fromkeys(stated, 1.0)
+    """The rule: `usual` are the shares of filtered test cases, `counted` what there are cases of."""
+    given = {name: p for name, p in stated.items() if p is not None}
+    silent = {name: usual[name] for name in stated if name not in given and name in usual}
+    if given or (stated and len(silent) == len(stated)):
+        room, asked = max(1.0 - math.fsum(given.values()), 0.0), math.fsum(silent.values())
+        fitting = {n: p if asked <= room else p * room / asked for n, p in silent.items()}
+        shares = {n: (given | fitting)[n] for n in stated if n in given or n in fitting}
+    elif rate is None:
+        raise ValueError(
+            "no circumstance has a probability; give them one, or risk: {constants: {p_shift: 0.1}}"
+        )
+    else:
+        shares = dict.fromkeys(stated, 1.0)
     if rate is not None:
-        total = math.fsum(given.values())
-        given = {
-            name: rate * (p / total if total else 1.0 / len(given)) for name, p in given.items()
-        }
-    unseen = [name for name, p in given.items() if p > 0 and name not in counted]
+        total = math.fsum(shares.values())
+        shares = {n: rate * (p / total if total else 1.0 / len(shares)) for n, p in shares.items()}
+    unseen = [name for name, p in shares.items() if p > 0 and name not in counted]
     if unseen:
         raise ValueError(
             f"there are no cases of {', '.join(unseen)} to count, and the file says that they occur"
         )
-    return {name: p for name, p in given.items() if name in counted}
-
-
-def _known(stated: Stated, usual: Mapping[str, float]) -> bool:
-    """Whether the file states a probability, or every circumstance is a filter."""
-    return any(p is not None for p in stated.values()) or (
-        bool(stated) and all(name in usual for name in stated)
-    )
-
-
-def _told(stated: Stated, usual: Mapping[str, float]) -> dict[str, float]:
-    """What is stated, and beside it the shares of filtered cases, as far as there is room for them."""
-    given = {name: p for name, p in stated.items() if p is not None}
-    open_ = {name: usual[name] for name, p in stated.items() if p is None and name in usual}
-    room, asked = max(1.0 - math.fsum(given.values()), 0.0), math.fsum(open_.values())
-    fitting = {name: p if asked <= room else p * room / asked for name, p in open_.items()}
-    return {name: (given | fitting)[name] for name in stated if name in given or name in fitting}
-
-
-def _stated(plan: Plan) -> Stated:
-    return {c.name: c.probability for c in plan.circumstances}
+    return {name: p for name, p in shares.items() if name in counted}
 
 
 def _usual(plan: Plan) -> dict[str, float]:
-    """How often cases of the test data are filtered; one that several filters pick counts for each in equal parts."""
+    """How often test cases are filtered; one that several filters pick counts for each in equal parts."""
     picked = {
         c.name: plan.data["test"].where(c.where) for c in plan.circumstances if c.where is not None
     }
@@ -494,8 +432,15 @@ class Risk(Section):
                     "claims what cases cost, and the file does not say. Add `risk: {unit: EUR per case, costs: {wrong: 100}}`",
                 )
             return
-        _check_tolerable(spec, risk)
-        _check_supervisor(spec, risk)
+        if risk.tolerable is not None:
+            with spec.located((KEY, "tolerable")):
+                refuse_out_of_reach(risk.event_tree(), risk.tolerable)
+        labels = [supervisor_label(e, spec.supervisors) for e in spec.supervisors]
+        if risk.supervisor and risk.supervisor not in labels:
+            near = did_you_mean(risk.supervisor, labels)
+            raise spec.error(
+                (KEY, "supervisor"), f"{risk.supervisor!r} is not among the supervisors{near}"
+            )
         given = [c.probability for c in spec.circumstances.values() if c.probability is not None]
         if sum(given) > 1 + 1e-9:
             raise spec.error(
@@ -529,20 +474,17 @@ class Risk(Section):
                 notes.append(
                     f"risk: alarms are those of {label}. Set `risk: {{supervisor: …}}` to choose another."
                 )
-        constants, clean = spec.known_constants(), observed.clean
-        scored_by = label or spec.supervisor or _chosen(clean.scores)
+        scored_by = label or spec.supervisor or _chosen(observed.clean.scores)
         try:
-            kinds = _kinds(plan, clean, observed.others)
-            counted = [_rows(o, p, thresholds, label, scored_by) for o, p in kinds]
-            found = assess_risk(
-                spec.event_tree(), counted[0], counted[1:], constants=constants, seed=plan.spec.seed
+            found = expected_cost(
+                plan, observed, spec.event_tree(), thresholds.get(label), label, scored_by
             )
         except ValueError as error:
             return _none(str(error))
         confidence = plan.spec.confidence
         content = found.to_dict(confidence, spec.tolerable, loss_bins=spec.loss_bins or ())
         record = RiskRecord.model_validate({**content, "supervisor": label, "scored_by": scored_by})
-        said = (*supposed(plan), *constants_told(constants), *found.notes)
+        said = (*supposed(plan), *constants_told(spec.constants), *found.notes)
         notes += [f"risk: {note}" for note in said]
         return RiskResult(record, [found.finding(confidence)], notes, (), {}, found, label)
 
@@ -553,17 +495,7 @@ class Risk(Section):
         assert isinstance(result, RiskResult) and isinstance(result.record, RiskRecord)
         if result.assessed is not None:
             return [result.assessed.evidence()]
-        unknown = Evidence(
-            QUANTITY,
-            About(),
-            math.nan,
-            0,
-            "lower",
-            lambda confidence, sided: Interval(-math.inf, math.inf, confidence, "nothing observed"),
-            proportion=False,
-            reason=result.record.because,
-        )
-        return [unknown]
+        return [nothing(QUANTITY, result.record.because)]
 
     def view(self, record: RiskRecord, run: RunRecord) -> list[Block]:
         """The tree, classes of loss, and what a point of each parameter is worth."""
@@ -589,31 +521,6 @@ class Risk(Section):
 def alarm_thresholds(results: Results) -> Mapping[str, Threshold]:
     """The thresholds of the supervisors; none if there is no section on them."""
     return getattr(results.get("supervision"), "chosen", {})
-
-
-def _check_tolerable(spec: Assessment, risk: RiskSpec) -> None:
-    if risk.tolerable is None:
-        return
-    try:
-        refuse_out_of_reach(risk.event_tree(), risk.tolerable)
-    except ValueError as error:
-        raise spec.error((KEY, "tolerable"), str(error)) from error
-
-
-def _check_supervisor(spec: Assessment, risk: RiskSpec) -> None:
-    """The supervisor gets the label that tables know."""
-    if not risk.supervisor:
-        return
-    labels = [supervisor_label(e, spec.supervisors) for e in spec.supervisors]
-    try:
-        risk.supervisor = claimed(risk.supervisor, spec.supervisors)
-    except ValueError as error:
-        raise spec.error((KEY, "supervisor"), str(error)) from error
-    if risk.supervisor not in labels:
-        near = did_you_mean(risk.supervisor, labels)
-        raise spec.error(
-            (KEY, "supervisor"), f"{risk.supervisor!r} is not among the supervisors{near}"
-        )
 
 
 def _check_claim(spec: Assessment, risk: RiskSpec, i: int) -> None:
@@ -644,18 +551,28 @@ def _chosen(supervisors: Iterable[str]) -> str:
     return FUSED if FUSED in names else next(iter(names), "")
 
 
-def _rows(
-    observed: Observed,
-    probability: float,
-    thresholds: Mapping[str, Threshold],
-    label: str,
-    scored_by: str,
-) -> CountedCases:
-    alarm = verdicts.alarms(thresholds[label], observed, label) if label else None
-    score = observed.scores.get(scored_by)
-    return CountedCases(
-        observed.name, probability, observed.failure.astype(bool), alarm, observed.clusters, score
-    )
+def expected_cost(
+    plan: Plan,
+    observed: Observations,
+    tree: Tree,
+    threshold: Threshold | None = None,
+    label: str = "",
+    scored_by: str = "",
+) -> AssessedRisk:
+    """What a case costs by a tree; `threshold` is that of the supervisor whose alarms the tree asks for.
+
+    ValueError with the reason if it is unknown how often something occurs.
+    """
+
+    def rows(o: Observed, probability: float) -> CountedCases:
+        alarm = verdicts.alarms(threshold, o, label) if threshold is not None else None
+        score = o.scores.get(scored_by)
+        return CountedCases(o.name, probability, o.failure.astype(bool), alarm, o.clusters, score)
+
+    clean, *shifted = (rows(o, p) for o, p in _kinds(plan, observed.clean, observed.others))
+    spec = plan.spec.part(KEY, RiskSpec)
+    constants = spec.known_constants() if spec else {}
+    return assess_risk(tree, clean, shifted, constants=constants, seed=plan.spec.seed)
 
 
 def _kinds(plan: Plan, clean: Observed, others: Sequence[Observed]) -> list[tuple[Observed, float]]:

@@ -10,35 +10,32 @@ chose nothing.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from roadworthy.analysis import supervision, verdicts
-from roadworthy.analysis.calibration import Threshold, separate
+from roadworthy.analysis.calibration import Threshold
 from roadworthy.analysis.tallies import BatchVerdicts, verdict_counts, verdicts_on_batches
 from roadworthy.analysis.verdicts import VerdictRule
-from roadworthy.assessment.observing import Observations, Seen
-from roadworthy.assessment.recommending import Cover, Recommendation, SetRate, recommend
-from roadworthy.assessment.section import (
-    Place,
-    Result,
-    Results,
-    Section,
-    judged_place,
-    nothing,
-    places,
+from roadworthy.assessment.observations import Observations, Seen
+from roadworthy.assessment.recommendation import (
+    Recommendation,
+    SetRate,
+    recommend,
+    recommendation_blocks,
 )
-from roadworthy.assessment.supervising import AtWork
+from roadworthy.assessment.section import ClaimPlace, Result, Results, Section, evidence_at, nothing
+from roadworthy.assessment.supervisors import Supervisors
 from roadworthy.claims import Quantity
 from roadworthy.data.values import CLASS_SCORES
 from roadworthy.execution.plan import Plan, Supervision
-from roadworthy.finding import Evidence, Finding
-from roadworthy.registry import did_you_mean, register
+from roadworthy.finding import About, Evidence, Finding
+from roadworthy.registry import register
 from roadworthy.report import charts, numbers, wording
 from roadworthy.report.blocks import (
     MOST_ROWS,
@@ -52,14 +49,11 @@ from roadworthy.report.blocks import (
     found_cell,
     place_name,
 )
-from roadworthy.spec import Assessment, ClaimSpec
+from roadworthy.spec import Assessment, ClaimSpec, Strict
 from roadworthy.store.record import Record as RunRecord
 from roadworthy.store.record import RecordPart, as_dict
 from roadworthy.subject.needs import Gradient, Passes
 
-RULES = ("conformal", "false_positive_rate", "balanced_accuracy", "cost")
-ALIASES = {"alpha": "rate", "false_alarm_rate": "rate", "level": "rate", "method": "rule"}
-"""What others call the keys."""
 PRICES = ("miss", "false_alarm", "prevalence")
 LEARNED = "learned from calibration cases under these same circumstances; a new kind of shift may be caught less"
 """What is to be said of a supervisor that contrasts clean with shifted calibration cases."""
@@ -68,17 +62,17 @@ FORWARDS_OF_GRADIENT = 3
 MOST_LEVELS = 24
 """Rows of places up to which every level is drawn; beyond, only the highest of each circumstance."""
 TOGETHER = "the set together"
-ID = "recommended"
+NO_THRESHOLDS = "No alarm thresholds: there is no calibration data. Add `data.calibration` with cases not used elsewhere."
 
 
-class VerdictSpec(BaseModel):
+class VerdictSpec(Strict):
     """How scores become verdicts; by default conformal at 0.05, if there is calibration data."""
 
-    model_config = ConfigDict(extra="forbid")
+    example: ClassVar[str] = "verdicts: {rule: conformal, rate: 0.05}"
 
     rule: Literal["conformal", "false_positive_rate", "balanced_accuracy", "cost"] = Field(
         "conformal",
-        description="conformal: at most `rate` false alarms are expected, whatever the scores' distribution, and where the "
+        description="conformal: at most `rate` false alarms are expected, whatever the scores' distribution, and if the "
         "data has groups, for a case of a new group; "
         "false_positive_rate: at most this share of the calibration rows; balanced_accuracy; cost: least expected cost",
     )
@@ -89,30 +83,11 @@ class VerdictSpec(BaseModel):
         description="False alarms among clean cases that were answered rightly, and in batches",
     )
     per_class: bool = Field(default=False, description="A threshold for each predicted class")
-    miss: float | None = Field(
-        None, gt=0, allow_inf_nan=False, description="cost: of a failure without an alarm"
-    )
-    false_alarm: float | None = Field(
-        None, gt=0, allow_inf_nan=False, description="cost: of an alarm without a failure"
-    )
+    miss: float | None = Field(None, gt=0, description="cost: of a failure without an alarm")
+    false_alarm: float | None = Field(None, gt=0, description="cost: of an alarm without a failure")
     prevalence: float | None = Field(
         None, gt=0, lt=1, description="cost: the share of failures to expect in use"
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _keys(cls, raw: Any) -> Any:
-        if not isinstance(raw, Mapping | VerdictSpec):
-            near = did_you_mean(str(raw), RULES)
-            rule = near.split("'")[1] if near else RULES[0]
-            price = (
-                ", miss: 100, false_alarm: 1, prevalence: 0.1" if rule == "cost" else ", rate: 0.05"
-            )
-            raise ValueError(f"takes keys; write verdicts: {{rule: {rule}{price}}}")
-        other = next((k for k in ALIASES if isinstance(raw, Mapping) and k in raw), None)
-        if other is not None:
-            raise ValueError(f"{other} is not known (did you mean {ALIASES[other]!r}?)")
-        return raw
 
     @model_validator(mode="after")
     def _prices(self) -> VerdictSpec:
@@ -157,14 +132,8 @@ class SupervisorRecord(RecordPart):
     because: str = Field(default="", description="Why it is not applicable")
     parameters: dict[str, Any] = Field(default_factory=dict)
     members: list[str] = Field(default_factory=list, description="Those whose scores it reads")
-    fit_seconds: float = 0.0
-    fit_kept: bool = Field(
-        default=False, description="Whether the fit, with its seconds, is of an earlier run"
-    )
+    fit_seconds: float = Field(0.0, description="In this run, or in the one that kept the fit")
     score_seconds: float = 0.0
-    score_kept: bool = Field(
-        default=False, description="Whether scores, all or some, are of an earlier run"
-    )
     subject_passes: int = Field(
         default=0,
         description="About how many forward passes a case the subject makes for it on top",
@@ -196,13 +165,14 @@ class Supervised(Result):
     recommended: Recommendation | None = None
 
 
-def _share(name: str, meaning: str, **more: Any) -> Quantity:
+def _share(name: str, needs: tuple[str, ...], meaning: str, **more: Any) -> Quantity:
     places = ("circumstance", "slice", "supervisor")
-    return Quantity(name, meaning, low=0.0, high=1.0, places=places, **more)
+    one_way = name != "alarm_rate"
+    given = {"needs": needs, "places": places, "one_way": one_way, **more}
+    return Quantity(name, meaning, low=0.0, high=1.0, **given)
 
 
-_OF_SHIFT = {"needs": ("supervisor", "circumstance"), "one_way": True}
-_OF_FAILURE = {"needs": ("supervisor",), "one_way": True}
+_FAILURE, _SHIFT = ("supervisor",), ("supervisor", "circumstance")
 _UNIT = {"better": "higher", "style": "plain"}
 
 
@@ -217,45 +187,45 @@ class SupervisionSection(Section):
     quantities = (
         _share(
             "auc_failure",
+            _FAILURE,
             "AUC for failures, the chance that a supervisor scores a failure above a success: 0.5 is guessing, 1 is perfect.",
-            **_OF_FAILURE,
             **_UNIT,
         ),
         _share(
             "aupr_failure",
+            _FAILURE,
             "AUPR for failures, the area under the curve of precision against recall. Guessing gives the failure rate, 1 is "
             "perfect; compare it only at equal failure rates.",
-            **_OF_FAILURE,
             **_UNIT,
         ),
         _share(
             "fpr95_failure",
+            _FAILURE,
             "FPR@95 for failures, the share of right cases with an alarm at the threshold at which 95% of the failures have "
             "one: 0% is perfect, guessing gives 95%.",
-            **_OF_FAILURE,
         ),
         _share(
             "auc_shift",
+            _SHIFT,
             "AUC for the shift itself, the chance that a supervisor scores a case of the circumstance above a clean one; it "
             "says nothing about failures.",
-            **_OF_SHIFT,
             **_UNIT,
         ),
         _share(
             "aupr_shift",
+            _SHIFT,
             "AUPR for the shift itself, with the cases of the circumstance to be found among the clean ones.",
-            **_OF_SHIFT,
             **_UNIT,
         ),
-        _share("fpr95_shift", "FPR@95 for the shift itself.", **_OF_SHIFT),
-        _share("miss_rate", "the share of the failures that raise no alarm.", **_OF_FAILURE),
+        _share("fpr95_shift", _SHIFT, "FPR@95 for the shift itself."),
+        _share("miss_rate", _FAILURE, "the share of the failures that raise no alarm."),
         _share(
             "false_alarm_rate",
+            _FAILURE,
             "the share of cases with a right answer that raise an alarm. A score above the supervisor's threshold is an alarm, "
             "and so is a case without a score.",
-            **_OF_FAILURE,
         ),
-        _share("alarm_rate", "the share of all cases that raise an alarm.", needs=("supervisor",)),
+        _share("alarm_rate", _FAILURE, "the share of all cases that raise an alarm."),
     )
 
     def check_file(self, spec: Assessment) -> None:
@@ -303,29 +273,27 @@ class SupervisionSection(Section):
 
     def analyse(self, plan: Plan, observed: Observations, results: Results) -> Supervised:
         """Rankings, thresholds, verdicts, and the recommended set."""
-        spec, at_work, rule = plan.spec, observed.supervisors, verdict_rule(plan.spec)
+        rule, confidence = verdict_rule(plan.spec), plan.spec.confidence
         thresholds, notes = _thresholds(plan, observed, rule)
         clean, others = observed.clean, observed.others
-        findings = supervision.findings(
-            clean, others, observed.references, confidence=spec.confidence
-        )
-        findings += verdicts.findings(clean, others, thresholds, confidence=spec.confidence)
+        findings = supervision.findings(clean, others, observed.references, confidence=confidence)
+        findings += verdicts.findings(clean, others, thresholds, confidence=confidence)
         findings = _assumed(plan, observed, rule, findings)
         if thresholds:
-            judged = [clean, *others]
-            separate(_clusters(observed.calibrating), _clusters(judged))
-            for c in plan.circumstances:
-                if c.kind == "dataset":
-                    notes.append(
-                        f"{c.name} has data of its own, none of which chose the thresholds."
-                    )
+            notes += [
+                f"{c.name} has data of its own, none of which chose the thresholds."
+                for c in plan.circumstances
+                if c.kind == "dataset"
+            ]
+        elif observed.supervisors.labels and "calibration" not in plan.data:
+            notes.append(NO_THRESHOLDS)
         recommended = recommend(plan, observed, thresholds, rule)
         record = SupervisionRecord(
             supervisors=[_recorded(s, plan, observed, thresholds) for s in plan.supervisions],
             recommended=recommended,
         )
         warnings = [] if recommended is None else recommended.notes
-        notes = [*observed.notes, *notes, *_without(plan, at_work)]
+        notes = [*observed.notes, *notes]
         return Supervised(record, findings, notes, warnings, {}, thresholds, recommended)
 
     def evidence(
@@ -333,14 +301,12 @@ class SupervisionSection(Section):
     ) -> list[Evidence]:
         """What is known of a supervisor at each place."""
         assert isinstance(result, Supervised)
-        return [
-            judged_place(_evidence(claim, plan, observed, result.chosen, p), p, plan)
-            for p in places(claim, plan.spec, observed)
-        ]
 
-    def thresholds(self, result: Result) -> Mapping[str, Threshold]:
-        """Every supervisor's."""
-        return result.chosen if isinstance(result, Supervised) else {}
+        def known(place: ClaimPlace) -> Evidence:
+            return _evidence(claim, plan, observed, result.chosen, place)
+
+        compared = claim.quantity in supervision.SHIFT
+        return evidence_at(claim, plan, observed, known, compared=compared)
 
     def view(self, record: SupervisionRecord, run: RunRecord) -> list[Block]:
         """The recommended set, what each misses and costs, and how verdicts come about."""
@@ -350,16 +316,13 @@ class SupervisionSection(Section):
         seen = _View.of(record, run)
         return [
             heading,
-            *_recommendation(seen),
+            *recommendation_blocks(record.recommended),
             *_pictures(seen),
             *_worth(seen),
             *_inapplicable(seen),
             *_how(seen),
             *_everywhere(seen),
         ]
-
-
-NO_THRESHOLDS = "No alarm thresholds: there is no calibration data. Add `data.calibration` with cases not used elsewhere."
 
 
 def _thresholds(
@@ -371,16 +334,18 @@ def _thresholds(
     if not observed.calibration:
         return found, notes
     clean, *shifted = observed.calibrating
+    without_own: dict[tuple[str, ...], list[str]] = {}
     for label in clean.scores:
         if label not in observed.clean.scores:
             continue
+        left = observed.left.get(label)
         try:
-            found[label] = verdicts.choose(rule, clean, shifted, label, observed.left.get(label))
+            threshold = verdicts.choose(rule, clean, shifted, label, left)
         except ValueError as error:
             notes.append(f"supervisor {label} has no threshold: {error}")
-    unknown: dict[tuple[str, ...], list[str]] = {}
-    for label, threshold in found.items():
-        nominal = ~clean.failure & observed.left.get(label, np.ones(len(clean), bool))
+            continue
+        found[label] = threshold
+        nominal = ~clean.failure if left is None else ~clean.failure & left
         missing = int(np.isnan(clean.scores[label][nominal]).sum())
         if missing:
             cannot = "; the rate cannot be kept" if threshold.overrun else ""
@@ -388,31 +353,28 @@ def _thresholds(
                 f"supervisor {label}: {missing} of {int(nominal.sum())} calibration cases without a score count as "
                 f"alarms{cannot}"
             )
-        silent = _silent(threshold)
-        if silent:
+        if silent := _silent(threshold):
             notes.append(f"supervisor {label} {silent}: {verdicts.too_few(threshold, rule)}")
         if rule.per_class:
             classes = _without_own(plan, observed.calibration[0], threshold)
-            unknown.setdefault(classes, []).append(label)
-    for classes, labels in unknown.items():
-        if classes:
-            notes.append(
-                f"no clean calibration case was rightly answered with class {', '.join(classes)}; there "
-                f"{wording.listed(labels)} use the threshold of all classes together"
-            )
+            without_own.setdefault(classes, []).append(label)
+    notes += [
+        f"no clean calibration case was rightly answered with class {', '.join(classes)}; there "
+        f"{wording.listed(labels)} use the threshold of all classes together"
+        for classes, labels in without_own.items()
+        if classes
+    ]
     return found, notes
 
 
 def _silent(threshold: Threshold) -> str:
     """What never raises an alarm, because too few rows chose it."""
-    quiet = [
-        name
-        for name, one in threshold.per_class.items()
-        if one.value == math.inf and not one.missing
-    ]
-    if threshold.per_class:
-        return f"never raises an alarm on the predicted classes {', '.join(quiet)}" if quiet else ""
-    return "never raises an alarm" if threshold.value == math.inf and not threshold.missing else ""
+    parts = threshold.per_class or {"": threshold}
+    quiet = [name for name, one in parts.items() if one.value == math.inf and not one.missing]
+    if not quiet:
+        return ""
+    where = f" on the predicted classes {', '.join(quiet)}" if threshold.per_class else ""
+    return f"never raises an alarm{where}"
 
 
 def _without_own(plan: Plan, clean: Seen, threshold: Threshold) -> tuple[str, ...]:
@@ -424,15 +386,11 @@ def _without_own(plan: Plan, clean: Seen, threshold: Threshold) -> tuple[str, ..
     return tuple(str(name) for i, name in enumerate(names) if str(i) not in threshold.per_class)
 
 
-def _without(plan: Plan, at_work: AtWork) -> list[str]:
-    return [NO_THRESHOLDS] if at_work.labels and "calibration" not in plan.data else []
-
-
 def _assumed(
     plan: Plan, observed: Observations, rule: VerdictRule, findings: Sequence[Finding]
 ) -> list[Finding]:
     """The findings, with what those about supervisors take for granted beyond what analyses know."""
-    learned = {s.label for s in plan.supervisions if getattr(s.supervisor, "contrasts", False)}
+    learned = {s.label for s in plan.supervisions if s.contrasts}
     grouped = bool(observed.calibration) and observed.calibrating[0].groups is not None
     about_groups = rule.assumed(grouped=grouped)
     found = []
@@ -444,17 +402,13 @@ def _assumed(
     return found
 
 
-def _clusters(observed: Sequence[Any]) -> set[str]:
-    return {str(c) for o in observed for c in o.clusters}
-
-
 def _recorded(
     s: Supervision, plan: Plan, observed: Observations, thresholds: Mapping[str, Threshold]
 ) -> SupervisorRecord:
     at_work = observed.supervisors
     because = s.because or at_work.failed.get(s.label, "")
-    spent, threshold = at_work.time_of(s.label), thresholds.get(s.label)
-    learned = [LEARNED] if getattr(s.supervisor, "contrasts", False) else []
+    threshold = thresholds.get(s.label)
+    learned = [LEARNED] if s.contrasts else []
     record = SupervisorRecord(
         name=s.label,
         module=s.module,
@@ -462,10 +416,8 @@ def _recorded(
         because=because,
         parameters=dict(s.parameters),
         members=list(at_work.members_of(s)),
-        fit_seconds=spent.fit_seconds,
-        fit_kept=spent.fit_kept,
-        score_seconds=spent.score_seconds,
-        score_kept=spent.score_kept,
+        fit_seconds=at_work.fit_seconds.get(s.label, 0.0),
+        score_seconds=at_work.score_seconds.get(s.label, 0.0),
         subject_passes=_further_passes(s, plan, at_work),
         kept_bytes=int(getattr(s.supervisor, "kept_bytes", 0)),
         notes=[] if because else [*at_work.notes_of(s), *learned],
@@ -483,7 +435,7 @@ def _recorded(
     return record
 
 
-def _further_passes(s: Supervision, plan: Plan, at_work: AtWork) -> int:
+def _further_passes(s: Supervision, plan: Plan, at_work: Supervisors) -> int:
     """About how many forward passes a case the subject makes for it beyond the one for its answer; equal requests are made once.
 
     They run together with the answer, so that their own time is not measured. Members of an ensemble answer anyway.
@@ -500,27 +452,22 @@ def _evidence(
     plan: Plan,
     observed: Observations,
     thresholds: Mapping[str, Threshold],
-    place: Place,
+    place: ClaimPlace,
 ) -> Evidence:
     name, quantity, here = claim.supervisor, claim.quantity, place.here
-    if len(here) == 0:
-        return nothing(quantity, place, "no case is in this slice")
-    if quantity in supervision.SHIFT and len(place.reference) == 0:
-        reason = f"no case of {here.versus} is in this slice, so there is nothing to compare"
-        return nothing(quantity, place, reason)
     if name not in here.scores:
         because = observed.supervisors.failed.get(name, "it has no scores")
-        return nothing(quantity, place, f"{name} is not applicable, because {because}")
+        return nothing(quantity, f"{name} is not applicable, because {because}", here)
     if quantity in supervision.FAILURE:
         return supervision.detects_failure(here, name, quantity)
     if quantity in supervision.SHIFT:
         return supervision.detects_shift(here, place.reference, name, quantity)
     if name not in thresholds:
-        return nothing(quantity, place, f"{name} has no threshold; the notes say why")
+        return nothing(quantity, f"{name} has no threshold; the notes say why", here)
     because = verdicts.mute(thresholds[name], verdict_rule(plan.spec))
     # A low rate of alarms is no merit of a supervisor that cannot raise one.
     if because and claim.max is not None and quantity != "miss_rate":
-        return nothing(quantity, place, f"no score of {name} can ever raise an alarm: {because}")
+        return nothing(quantity, f"no score of {name} can ever raise an alarm: {because}", here)
     return verdicts.rate(quantity, here, verdicts.alarms(thresholds[name], here, name), name)
 
 
@@ -577,203 +524,117 @@ class _View:
         return next((f for f in found if f.about.supervisor == s.name), None)
 
 
-def _recommendation(seen: _View) -> list[Block]:
-    found = seen.record.recommended
-    if found is None:
-        return []
-    if not found.supervisors:
-        if not found.why:
-            return []
-        return [
-            Text(
-                found.why,
-                "callout",
-                bold="No set of supervisors is recommended.",
-                id=ID,
-                brief=True,
-            )
-        ]
-    several = len(found.supervisors) > 1
-    parts = []
-    if found.worst is not None:
-        wide = f", corrected for {found.worst.places} places" if found.worst.places > 1 else ""
-        parts.append(
-            f"{'miss' if several else 'misses'} {_rate(found.worst, wide)} of failures at worst "
-            f"({_where(found.worst.place)})"
-        )
-    false = found.false_alarms.get("clean")
-    if false is not None and false.value is not None:
-        most = max(
-            (
-                (p, r.value)
-                for p, r in found.false_alarms.items()
-                if p != "clean" and r.value is not None
-            ),
-            key=lambda entry: entry[1],
-            default=None,
-        )
-        highest = f", at most {numbers.value(most[1], 'percent')} {_where(most[0])}" if most else ""
-        parts.append(
-            f"{'raise' if several else 'raises'} an alarm on {_rate(false)} of right answers on clean data{highest}"
-        )
-    words = [found.why]
-    if parts:
-        words.append(f"{'Together they' if several else 'It'} {', and '.join(parts)}.")
-    if "optimistic" in found.chosen_on:
-        words.append(
-            "Chosen on the test cases, which is optimistic. Add `data.calibration` to choose on."
-        )
-    else:
-        words.append(f"Chosen on {found.chosen_on} data.")
-    bold = f"★ Recommended: {wording.listed(found.supervisors)}."
-    blocks: list[Block] = [
-        Text([words[0], " ".join(words[1:])], "callout", bold=bold, id=ID, brief=True)
-    ]
-    if several:
-        who = [f"{place}: {c.by}{_of_cover(c)}" for place, c in found.covers.items()]
-        blocks.append(Text(f"The best member by circumstance: {'; '.join(who)}.", "small"))
-    return blocks
+class Picture(NamedTuple):
+    """A heat table of one quantity: places by supervisors."""
+
+    quantity: str
+    id: str
+    head: str
+    what: str
+    ramp: charts.Ramp
+    title: str
+    words: str
 
 
-def _rate(rate: SetRate, more: str = "") -> str:
-    shown = numbers.estimate(rate.value, rate.interval, rate.n, "percent")
-    ends = f" ({shown.interval} at {shown.confidence}{more})" if rate.interval else ""
-    return f"{shown.value}{ends}"
-
-
-def _of_cover(cover: Cover) -> str:
-    if cover.catch_rate is None or cover.false_alarm_rate is None:
-        return f" ({numbers.value(cover.rate)})"
-    caught, false = (
-        numbers.value(x, "percent") for x in (cover.catch_rate, cover.false_alarm_rate)
-    )
-    return f" (detects {caught}, alarms on {false} of right answers)"
-
-
-def _where(place: str) -> str:
-    if place == "clean":
-        return "on clean data"
-    name, at, level = place.rpartition("@")
-    return f"under {name} @ {level}" if at else f"under {place}"
+PICTURES = (
+    Picture(
+        "miss_rate",
+        "figure-missed",
+        "Which failures each misses",
+        "misses",
+        charts.MISSED,
+        "Share of failures that each supervisor misses",
+        "Failures that raise no alarm, in percent of the failures.",
+    ),
+    Picture(
+        "false_alarm_rate",
+        "figure-alarms",
+        "Alarms on right answers",
+        "alarms on",
+        charts.ALARMED,
+        "Share of right answers on which each supervisor raises an alarm",
+        "Right answers that raise an alarm, in percent of the right answers.",
+    ),
+    Picture(
+        "auc_failure",
+        "figure-supervisors",
+        "How well each tells failures from successes",
+        "AUC",
+        charts.RANKING,
+        "AUC of each supervisor for failures",
+        "AUC for failures: 0.5 is chance, 1 is perfect; a marked corner: below 0.5.",
+    ),
+)
 
 
 def _pictures(seen: _View) -> list[Block]:
-    found = seen.record.recommended
     several = len(seen.places) > 1 + len(seen.run.circumstances)
-    which = " at each level" if several else ""
-    where = (
-        f"On the clean data, and under each circumstance{which}." if seen.run.circumstances else ""
-    )
+    where = f"On the clean data, and under each circumstance{' at each level' if several else ''}."
     star = "★ and a frame: the recommended set, first together, then each." if seen.chosen else ""
     blocks: list[Block] = []
-    for quantity, head, what, rates, ramp, title, words in (
-        (
-            "miss_rate",
-            "Which failures each misses",
-            "misses",
-            found.miss_rate if found else {},
-            charts.MISSED,
-            "Share of failures that each supervisor misses",
-            "Failures that raise no alarm, in percent of the failures.",
-        ),
-        (
-            "false_alarm_rate",
-            "Alarms on right answers",
-            "alarms on",
-            found.false_alarms if found else {},
-            charts.ALARMED,
-            "Share of right answers on which each supervisor raises an alarm",
-            "Right answers that raise an alarm, in percent of the right answers.",
-        ),
-        (
-            "auc_failure",
-            "How well each tells failures from successes",
-            "AUC",
-            {},
-            charts.RANKING,
-            "AUC of each supervisor for failures",
-            "AUC for failures: 0.5 is chance, 1 is perfect; a marked corner: below 0.5.",
-        ),
-    ):
-        cells = _cells(seen, quantity, what, rates)
+    for picture in PICTURES:
+        cells = _cells(seen, picture)
         if not any(c.value is not None and math.isfinite(c.value) for c in cells.values()):
-            if seen.known(quantity):
-                blocks.append(Text(_undrawn(seen, quantity, head), "small"))
+            reasons = [f.reason for f in seen.run.findings if f.quantity == picture.quantity]
+            if any(reasons):
+                why = max(set(reasons), key=reasons.count)
+                blocks.append(Text(f"No picture of “{picture.head.lower()}”: {why}.", "small"))
             continue
         starred = [s.name for s in seen.judged if s.name in seen.chosen]
         first = [*([TOGETHER] if any(c == TOGETHER for _, c in cells) else []), *starred]
-        if quantity == "auc_failure":
-            columns = [s.name for s in seen.judged]
-        else:
-            columns = [*first, *(s.name for s in seen.judged if s.name not in first)]
+        columns = [s.name for s in seen.judged]
+        if picture.quantity != "auc_failure":
+            columns = [*first, *(name for name in columns if name not in first)]
         rows = [place_name(*p) for p in seen.places]
         rows = [r for r in rows if any((r, c) in cells for c in columns)][:MOST_ROWS]
-        caption = " ".join(t for t in (words, where, star, "A dash: not measurable there.") if t)
-        blocks += [
-            Heading(head),
-            _heat(quantity, caption, rows, columns, cells, title, ramp, first),
-        ]
+        said = (picture.words, where if seen.run.circumstances else "", star)
+        caption = " ".join([*filter(None, said), "A dash: not measurable there."])
+        drawn = partial(_heat, rows, columns, cells, picture, first)
+        blocks += [Heading(picture.head), Chart(picture.id, caption, drawn)]
     return blocks
 
 
 def _heat(
-    quantity: str,
-    caption: str,
     rows: Sequence[str],
     columns: Sequence[str],
     cells: Mapping[tuple[str, str], charts.HeatCell],
-    title: str,
-    ramp: charts.Ramp,
+    picture: Picture,
     starred: Sequence[str],
-) -> Chart:
-    ids = {"miss_rate": "figure-missed", "false_alarm_rate": "figure-alarms"}
-
-    def draw(width: float) -> str:
-        return charts.heat(
-            rows, columns, cells, title=title, width=width, ramp=ramp, starred=starred
-        )
-
-    return Chart(ids.get(quantity, "figure-supervisors"), caption, draw)
+    width: float,
+) -> str:
+    ramp = picture.ramp
+    return charts.heat(
+        rows, columns, cells, title=picture.title, width=width, ramp=ramp, starred=starred
+    )
 
 
-def _cells(
-    seen: _View, quantity: str, what: str, rates: Mapping[str, SetRate]
-) -> dict[tuple[str, str], charts.HeatCell]:
-    found = seen.record.recommended
-    picked = len(seen.chosen) > 1 and quantity == "miss_rate"
+def _cells(seen: _View, picture: Picture) -> dict[tuple[str, str], charts.HeatCell]:
+    """By place and supervisor; the best member of the set at a place is framed."""
+    found, quantity = seen.record.recommended, picture.quantity
+    covers = found.covers if found and len(seen.chosen) > 1 and quantity == "miss_rate" else {}
+    of_set: Mapping[str, SetRate] = {}
+    if found and seen.chosen:
+        both = {"miss_rate": found.miss_rate, "false_alarm_rate": found.false_alarms}
+        of_set = both.get(quantity, {})
+    style = wording.style_of(seen.run, quantity)
     cells: dict[tuple[str, str], charts.HeatCell] = {}
     for place in seen.places:
-        row, key = place_name(*place), _key(*place)
-        best = found.covers.get(place[0] or "clean") if found and picked else None
+        row = place_name(*place)
+        best = covers.get(place[0] or "clean")
         for s in seen.judged:
             f = seen.at(s, quantity, place)
             if f is not None:
-                style = wording.style_of(seen.run, quantity)
                 shown = numbers.estimate(f.value, f.interval, f.n, style)
-                note = f"{row}, {s.name}: {what} {shown.title}" + (
-                    f"; {f.reason}" if f.reason else ""
-                )
+                note = f"{row}, {s.name}: {picture.what} {shown.title}"
+                note += f"; {f.reason}" if f.reason else ""
                 framed = best is not None and best.by == s.name
                 cells[row, s.name] = charts.HeatCell(f.value, note, framed)
-        rate = rates.get(key)
-        if rate is not None and seen.chosen:
+        rate = of_set.get(str(About(*place)))
+        if rate is not None:
             shown = numbers.estimate(rate.value, rate.interval, rate.n, "percent")
-            note = f"{row}, {TOGETHER}: {what} {shown.title}"
+            note = f"{row}, {TOGETHER}: {picture.what} {shown.title}"
             cells[row, TOGETHER] = charts.HeatCell(rate.value, note)
     return cells
-
-
-def _key(circumstance: str, level: float | None) -> str:
-    """How the record names a place."""
-    if not circumstance:
-        return "clean"
-    return circumstance if level is None else f"{circumstance}@{level:g}"
-
-
-def _undrawn(seen: _View, quantity: str, head: str) -> str:
-    reasons = [f.reason for f in seen.run.findings if f.quantity == quantity and f.reason]
-    why = max(set(reasons), key=reasons.count) if reasons else "it could not be measured"
-    return f"No picture of “{head[0].lower()}{head[1:]}”: {why}."
 
 
 def _worth(seen: _View) -> list[Block]:
@@ -805,8 +666,7 @@ def _worth(seen: _View) -> list[Block]:
         if ruled:
             cells.append(found_cell(worst, "percent", level=False, more=place))
             cells.append(found_cell(seen.at(s, "false_alarm_rate"), "percent", level=False))
-        cells.append(Cell(numbers.seconds(s.fit_seconds) + ("†" if s.fit_kept else "")))
-        cells.append(Cell(numbers.seconds(s.score_seconds) + ("†" if s.score_kept else "")))
+        cells += [Cell(numbers.seconds(t)) for t in (s.fit_seconds, s.score_seconds)]
         rows.append([*cells, Cell(numbers.size(s.kept_bytes))])
     chosen = [i for i, s in enumerate(seen.judged) if s.name in seen.chosen]
     sure = numbers.confidence(seen.run.confidence)
@@ -814,13 +674,9 @@ def _worth(seen: _View) -> list[Block]:
     corrected = {f.corrected for f in seen.run.findings if f.quantity == verdicts.WORST}
     words += [f"Missed at worst: {text}." for text in sorted(corrected) if text]
     words += [t for t in (_on_top(seen),) if t]
-    if any(s.fit_kept or s.score_kept for s in seen.judged):
-        words.append("† Of an earlier run, whose result was used again.")
     blocks: list[Block] = [
         Heading("What each is worth, and what it costs"),
         Text(" ".join(words), "small"),
-    ]
-    blocks.append(
         Table(
             columns,
             rows,
@@ -829,8 +685,8 @@ def _worth(seen: _View) -> list[Block]:
             chosen=chosen,
             brief=len(rows),
             caption=" ".join(words),
-        )
-    )
+        ),
+    ]
     if remarks:
         said = [f"{note} ({', '.join(who)})" for note, who in remarks.items()]
         blocks.append(Text(said, "notes", brief=True))
@@ -838,9 +694,8 @@ def _worth(seen: _View) -> list[Block]:
 
 
 def _unsaid(s: SupervisorRecord) -> str:
-    """The parameters that the name does not hold already."""
-    named = [k for k in s.parameters if re.search(rf"[(,]\s*{re.escape(k)}=", s.name)]
-    return ", ".join(f"{k} {v}" for k, v in s.parameters.items() if k not in named)
+    """The parameters, if the name does not hold them already."""
+    return "" if "(" in s.name else ", ".join(f"{k} {v}" for k, v in s.parameters.items())
 
 
 def _on_top(seen: _View) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 from typer import Option
@@ -23,9 +23,6 @@ def add_to(app: typer.Typer) -> None:
 def _export(
     file: AssessmentFile,
     out: Annotated[Path, Option(help="A new folder.")],
-    format: Annotated[
-        Literal["png", "npz"], Option(help="png: one file a case; npz: one file for all.")
-    ] = "png",
 ) -> None:
     """Write every case as a file, to be answered on other hardware or by another team.
 
@@ -36,9 +33,10 @@ def _export(
         from roadworthy.assessment.export import export as write
         from roadworthy.spec import Assessment
 
-        done = write(Assessment.read(file), out, format=format, progress=progress)
-    readme = done.folder / "README.txt"
-    print(f"{done.cases:,} cases in {done.folder}; {readme} says what to send back")
+        done = write(Assessment.read(file), out, progress=progress)
+    print(
+        f"{done.cases:,} cases in {done.folder}; {done.folder / 'README.txt'} says what to send back"
+    )
     if done.failed:
         first, why = next(iter(done.failed.items()))
         print(f"note: {len(done.failed):,} cases could not be made, the first is {first}: {why}")

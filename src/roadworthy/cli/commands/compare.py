@@ -34,7 +34,7 @@ def _compare(
     """Compare two runs: files, claims and findings (second minus first)."""
     from roadworthy.analysis.comparison import compare as changes_between
     from roadworthy.analysis.comparison import incomparable, spec_differences
-    from roadworthy.assessment.judging import recorded
+    from roadworthy.assessment.judgement import recorded
     from roadworthy.store import RunFolder, StoreError
 
     before, after = (recorded(RunFolder.open(f)) for f in (first, second))

@@ -22,11 +22,11 @@ def runs(
     json: Json = False,
 ) -> None:
     """List the runs in a folder, newest first."""
-    from roadworthy.store import RunIndex, StoreError
+    from roadworthy.store import StoreError, list_runs
 
     if not folder.is_dir():
         raise StoreError(f"there is no folder {folder}; name the one that holds the runs")
-    found = RunIndex(folder).runs()
+    found = list_runs(folder)
     if json:
         output.print_json([{**row, "folder": str(folder / row["folder"])} for row in found])
         return

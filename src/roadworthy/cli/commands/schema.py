@@ -19,7 +19,7 @@ def _schema(
     of: Annotated[Literal["assessment", "report"], Argument(help="Which file.")] = "assessment",
 ) -> None:
     """Print the JSON schema of the assessment file or of report.json."""
-    from roadworthy.spec import schema
+    from roadworthy.spec import assessment_schema
     from roadworthy.store.record import Record
 
-    output.print_json(Record.schema() if of == "report" else schema())
+    output.print_json(Record.schema() if of == "report" else assessment_schema())

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from roadworthy.assessment.observing import Observations
+from roadworthy.assessment.observations import Observations
 from roadworthy.assessment.section import Result, Results, Section, places
 from roadworthy.claims import Quantity
 from roadworthy.execution.plan import Plan, Wants

@@ -7,7 +7,7 @@ real thresholds. How they are compared stands in `roadworthy.analysis.recommenda
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import Field
@@ -26,9 +26,11 @@ from roadworthy.analysis.recommendation import (
     covered,
 )
 from roadworthy.analysis.verdicts import VerdictRule
-from roadworthy.assessment.observing import Observations, filtered
+from roadworthy.assessment.observations import Observations, filtered
 from roadworthy.execution.plan import Plan
 from roadworthy.finding import Finding
+from roadworthy.report import numbers
+from roadworthy.report.blocks import Block, Text
 from roadworthy.report.wording import listed
 from roadworthy.store.record import Number, RecordPart, StoredInterval
 from roadworthy.subject.needs import Gradient, Input, Layer, Passes, Request
@@ -113,14 +115,14 @@ def recommend(
         compared = by_informedness(
             labels, conditions, thresholds, rule, left=observed.left, confidence=confidence
         )
-        record = Recommendation(
-            not_covered=_never_tried(plan, {o.circumstance for o in conditions})
-        )
+        tried = {o.circumstance for o in conditions}
+        never = {c.name: NEVER_TRIED[c.kind] for c in plan.circumstances if c.name not in tried}
+        record = Recommendation(not_covered=never)
     else:
         compared = by_ranking(labels, clean, observed.others, confidence)
         record = Recommendation(quantity="auc_failure", chosen_on=OPTIMISTIC)
     record.not_covered = {**compared.silent, **record.not_covered}
-    record.why = _said_of(record.not_covered)
+    record.why = _unknown(record.not_covered)
     if not covered(compared.rates):
         return record
     found = cover(compared.rates, tolerance=compared.slack, cost=_costs(plan), runs=members)
@@ -133,14 +135,12 @@ def recommend(
     return record
 
 
-def _never_tried(plan: Plan, tried: set[str]) -> dict[str, str]:
-    """Circumstances under which there is no calibration case, and why."""
-    reasons = {
-        "dataset": "it has data of its own, and no calibration case is made under it",
-        "filter": "the calibration data lacks the columns of its filter; add them",
-        "transform": "no calibration case was made under it",
-    }
-    return {c.name: reasons[c.kind] for c in plan.circumstances if c.name not in tried}
+NEVER_TRIED = {
+    "dataset": "it has data of its own, and no calibration case is made under it",
+    "filter": "the calibration data lacks the columns of its filter; add them",
+    "transform": "no calibration case was made under it",
+}
+"""Why no calibration case is of a circumstance, by its kind."""
 
 
 def _why(
@@ -151,17 +151,28 @@ def _why(
 ) -> str:
     """What the set is, by what it was compared, and where nothing is known."""
     who = "it" if len(found.supervisors) == 1 else "one of them"
+    within, by, at = f"{TOLERANCE:g}", "AUC for failures", ""
     if compared.told:
         within = f"{100 * TOLERANCE:g} percentage points or one standard error"
         by = "informedness (detection rate - false-alarm rate)"
         at = f", at {100 * common_rate(rule):.3g}% false alarms on clean data"
-    else:
-        within, by, at = f"{TOLERANCE:g}", "AUC for failures", ""
-    silent = f" {_said_of(not_covered)}" if not_covered else ""
+    where = "on clean data and under every circumstance"
+    if not_covered:
+        places = covered(compared.rates)
+        where = f"for {listed(['clean data' if p == 'clean' else p for p in places])}"
     return (
-        f"The smallest set in which {_places(covered(compared.rates), not_covered)} {who} is within {within} of "
-        f"the best single supervisor, ranked by {by}{at}; ties go to the cheapest.{silent}"
+        f"The smallest set in which, {where}, {who} is within {within} of the best single supervisor, "
+        f"ranked by {by}{at}; ties go to the cheapest. {_unknown(not_covered)}".strip()
     )
+
+
+def _unknown(not_covered: Mapping[str, str]) -> str:
+    """Where nothing is known, and why: ``Not covered: fog and snow (no failure).``"""
+    by_reason: dict[str, list[str]] = {}
+    for place, reason in not_covered.items():
+        by_reason.setdefault(reason, []).append(place)
+    said = "; ".join(f"{listed(places)} ({reason})" for reason, places in by_reason.items())
+    return f"Not covered: {said}." if said else ""
 
 
 def _cover(compared: ComparedSupervisors, found: Covering, place: str) -> Cover:
@@ -184,13 +195,14 @@ def _exceeded(record: Recommendation, rule: VerdictRule) -> list[str]:
     surely = false.value if several or false.interval is None else false.interval.low
     if surely <= rule.rate:
         return []
-    found, asked = f"{100 * false.value:.3g}%", f"{100 * rule.rate:.3g}%"
-    said = f"raises an alarm on {found} of right answers on clean data"
-    if not several:
-        return [f"The recommended supervisor {said}; the limit is {asked}."]
+    adds = (
+        " for each supervisor alone, and false alarms add up. Set a lower `verdicts: {rate: …}`, or run fewer of them"
+        if several
+        else ""
+    )
     return [
-        f"The recommended set {said}; the limit of {asked} holds for each supervisor alone, and false alarms add up. "
-        "Set a lower `verdicts: {rate: …}`, or run fewer of them."
+        f"The recommended {'set' if several else 'supervisor'} raises an alarm on {100 * false.value:.3g}% of right answers on "
+        f"clean data; the limit is {100 * rule.rate:.3g}%{adds}."
     ]
 
 
@@ -214,24 +226,6 @@ def _judge(
         record.worst = WorstRate(**fields, place=str(worst.about), places=known)
 
 
-def _places(named_places: Sequence[str], silent: Mapping[str, str]) -> str:
-    """Where the set speaks; "every circumstance" only where nothing is left out."""
-    named = [p for p in named_places if p != "clean"]
-    on = ["on the clean data"] if "clean" in named_places else []
-    if named:
-        on.append("under " + ("every circumstance" if not silent else listed(named)))
-    return " and ".join(on)
-
-
-def _said_of(silent: Mapping[str, str]) -> str:
-    """A sentence for each reason: ``Under fog and snow: it has data of its own.``"""
-    by_reason: dict[str, list[str]] = {}
-    for place, reason in silent.items():
-        by_reason.setdefault(reason, []).append(place)
-    said = [f"{_places(places, silent)}: {reason}." for reason, places in by_reason.items()]
-    return " ".join(text[0].upper() + text[1:] for text in said)
-
-
 def _costs(plan: Plan) -> dict[str, float]:
     """The class of cost of each that reads traces: that of the most expensive thing it needs."""
     return {
@@ -250,3 +244,65 @@ def _costs(plan: Plan) -> dict[str, float]:
 
 def _rate(found: Finding) -> SetRate:
     return SetRate(value=found.value, interval=found.interval, n=found.n, reason=found.reason)
+
+
+def recommendation_blocks(found: Recommendation | None) -> list[Block]:
+    """The recommended set with its rates, or why there is none."""
+    if found is None or not (found.supervisors or found.why):
+        return []
+    if not found.supervisors:
+        bold = "No set of supervisors is recommended."
+        return [Text(found.why, "callout", bold=bold, id="recommended", brief=True)]
+    several = len(found.supervisors) > 1
+    parts = []
+    if found.worst is not None:
+        wide = f", corrected for {found.worst.places} places" if found.worst.places > 1 else ""
+        parts.append(
+            f"{'miss' if several else 'misses'} {_shown(found.worst, wide)} of failures at worst "
+            f"({_where(found.worst.place)})"
+        )
+    false = found.false_alarms.get("clean")
+    if false is not None and false.value is not None:
+        under = {p: r.value or 0.0 for p, r in found.false_alarms.items() if p != "clean"}
+        most = max(under, key=lambda place: under[place], default="")
+        highest = (
+            f", at most {numbers.value(under[most], 'percent')} {_where(most)}" if most else ""
+        )
+        parts.append(
+            f"{'raise' if several else 'raises'} an alarm on {_shown(false)} of right answers on clean data{highest}"
+        )
+    said = [f"{'Together they' if several else 'It'} {', and '.join(parts)}."] if parts else []
+    if found.chosen_on == OPTIMISTIC:
+        said.append(
+            "Chosen on the test cases, which is optimistic. Add `data.calibration` to choose on."
+        )
+    else:
+        said.append(f"Chosen on {found.chosen_on} data.")
+    bold = f"★ Recommended: {listed(found.supervisors)}."
+    words = [found.why, " ".join(said)]
+    blocks: list[Block] = [Text(words, "callout", bold=bold, id="recommended", brief=True)]
+    if several:
+        who = "; ".join(f"{place}: {c.by}{_of_cover(c)}" for place, c in found.covers.items())
+        blocks.append(Text(f"The best member by circumstance: {who}.", "small"))
+    return blocks
+
+
+def _shown(rate: SetRate, more: str = "") -> str:
+    shown = numbers.estimate(rate.value, rate.interval, rate.n, "percent")
+    ends = f" ({shown.interval} at {shown.confidence}{more})" if rate.interval else ""
+    return f"{shown.value}{ends}"
+
+
+def _of_cover(cover: Cover) -> str:
+    if cover.catch_rate is None or cover.false_alarm_rate is None:
+        return f" ({numbers.value(cover.rate)})"
+    caught = numbers.value(cover.catch_rate, "percent")
+    false = numbers.value(cover.false_alarm_rate, "percent")
+    return f" (detects {caught}, alarms on {false} of right answers)"
+
+
+def _where(place: str) -> str:
+    if place == "clean":
+        return "on clean data"
+    name, at, level = place.rpartition("@")
+    return f"under {name} @ {level}" if at else f"under {place}"

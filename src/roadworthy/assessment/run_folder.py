@@ -1,0 +1,468 @@
+"""What a run leaves in its folder: the record, the table of cases, pictures, traces and reports."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shutil
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from roadworthy import registry
+from roadworthy.analysis.observed import Observed
+from roadworthy.assessment.observations import Observations, Seen
+from roadworthy.assessment.section import Result
+from roadworthy.cases.circumstance import Circumstance
+from roadworthy.claims import Judgement, overall
+from roadworthy.data.png import encode_png
+from roadworthy.data.samples import Dataset
+from roadworthy.data.values import (
+    FRAMES,
+    GOAL,
+    IMAGE,
+    LABEL,
+    TEXT,
+    Boxes,
+    Episode,
+    Tracks,
+    Unreadable,
+)
+from roadworthy.execution.plan import Plan
+from roadworthy.execution.versions import code_version, installed
+from roadworthy.finding import Finding
+from roadworthy.store import RunFolder
+from roadworthy.store.record import (
+    CasesRecord,
+    CircumstanceRecord,
+    DataRecord,
+    FailedCase,
+    FileRecord,
+    Gallery,
+    MeasureRecord,
+    ModuleRecord,
+    Pair,
+    Record,
+    SliceRecord,
+    SubjectRecord,
+    claim_record,
+)
+from roadworthy.store.runs import CALIBRATION
+
+TAKEN = ("media", "supervisors", "tables", "trace")
+"""Folders of a run that belong to no section."""
+MOST_FAILURES = 20
+"""Cases without an answer that the record names."""
+PAIRS_A_CONDITION = 4
+WORST = 12
+LARGEST_SIDE = 256
+"""Of a picture, in pixels."""
+
+
+def record_of(
+    plan: Plan,
+    seen: Sequence[Seen],
+    judgements: Sequence[Judgement],
+    counts: Mapping[str, int],
+    command: str,
+    findings: Sequence[Finding],
+) -> Record:
+    """The record of a finished run; sections and timings are added by whoever ran them."""
+    spec, scored = plan.spec, seen[0].observed.scored
+    failed = sum(int(s.observed.unanswered.sum()) for s in seen)
+    slices = _slice_records(plan, seen[0].observed)
+    return Record(
+        key=plan.key,
+        name=spec.title,
+        verdict=overall(judgements),  # type: ignore[arg-type]
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        versions={
+            "roadworthy": code_version(),
+            **installed(),
+            "python": platform.python_version(),
+        },
+        seed=spec.seed,
+        confidence=spec.confidence,
+        command=command or f"roadworthy assess {spec.document.path.name}",
+        spec=spec.model_dump(mode="json"),
+        spec_text=spec.document.text,
+        intended_use=spec.intended_use,
+        not_tested=[*spec.not_tested, *_not_tested(plan)],
+        media=spec.media,
+        subject=_subject_record(plan),
+        data={role: _data_record(d) for role, d in plan.data.items()},
+        measure=MeasureRecord(
+            name=spec.measure_name,
+            parameters=spec.measure_parameters,
+            better=scored.better,
+            shape=scored.shape,
+            failure=spec.failure or {},
+        ),
+        circumstances=[circumstance_record(c) for c in plan.circumstances],
+        slices=slices,
+        cases=CasesRecord(**counts, failed=failed, failures=_failures(seen)),
+        claims=[claim_record(j) for j in judgements],
+        warnings=_warnings(plan, seen, failed),
+        notes=[*plan.notes, *(_too_small(s, spec.smallest_slice) for s in slices if s.too_small)],
+        findings=list(findings),
+    )
+
+
+def _failures(seen: Sequence[Seen]) -> list[FailedCase]:
+    found = [
+        FailedCase(case=str(case), message=str(error))
+        for s in seen
+        for case, error in zip(s.system.case, s.system.error, strict=True)
+        if error is not None
+    ]
+    return found[:MOST_FAILURES]
+
+
+def _not_tested(plan: Plan) -> list[str]:
+    """What follows from the plan itself."""
+    found = []
+    if not plan.circumstances:
+        found.append("No circumstance besides the clean test data was tried")
+    if plan.data["test"].groups is None:
+        found.append(
+            "Dependence between cases: the data names no groups, so cases are taken as independent"
+        )
+    if not plan.spec.slices:
+        found.append("Differences between parts of the data: the file names no slices")
+    return found
+
+
+def _warnings(plan: Plan, seen: Sequence[Seen], failed: int) -> list[str]:
+    """Cases without an answer, and answers without a case."""
+    found = _unused(plan, seen)
+    if failed:
+        first = next(e for s in seen for e in s.system.error if e is not None)
+        found.insert(
+            0, f"{failed} cases gave no answer and are counted as wrong; the first reason: {first}"
+        )
+    return found
+
+
+def _unused(plan: Plan, seen: Sequence[Seen]) -> list[str]:
+    """Answers that were given for no case of this run: misspelt, or of other data."""
+    notes = []
+    cases = [case for s in seen for case in s.system.case.tolist()]
+    for name, module in plan.subject.modules.items():
+        found = module.unused(cases) if hasattr(module, "unused") else []
+        if found:
+            which = getattr(module, "name", name)
+            notes.append(
+                f"{len(found)} ids in {which} fit no case, such as {found[0]!r}; cases have ids such as {cases[0]!r}"
+            )
+    return notes
+
+
+def _subject_record(plan: Plan) -> SubjectRecord:
+    system = plan.subject
+    files: dict[Path, None] = {}
+    for module in system.modules.values():
+        files.update(dict.fromkeys(getattr(module, "files", ())))
+    return SubjectRecord(
+        task=plan.spec.subject.get("task", ""),
+        adapter=plan.spec.adapter,
+        version=system.version or str(plan.spec.subject.get("version", "")),
+        fingerprint=system.fingerprint,
+        modules=[
+            ModuleRecord(
+                name=name,
+                outputs={p: k.name for p, k in m.outputs.items()},
+                assessed=name not in system.unassessed,
+                fingerprint=m.fingerprint,
+            )
+            for name, m in system.modules.items()
+        ],
+        files=[_file_record(Path(f), plan.spec.base) for f in files],
+    )
+
+
+def _file_record(path: Path, base: Path) -> FileRecord:
+    content = path.read_bytes() if path.is_file() else b""
+    shown = os.path.relpath(path, base)
+    return FileRecord(path=shown, sha256=hashlib.sha256(content).hexdigest(), bytes=len(content))
+
+
+def _data_record(data: Dataset) -> DataRecord:
+    return DataRecord(
+        name=data.name,
+        n=len(data),
+        groups=None if data.groups is None else len(set(data.groups.tolist())),
+        classes=list(data.classes) if data.classes else None,
+        fingerprint=data.fingerprint,
+        source=data.source,
+        licence=data.licence,
+    )
+
+
+def circumstance_record(c: Circumstance) -> CircumstanceRecord:
+    """What a run says of one circumstance: what makes it, at which levels, and how much it matters."""
+    transforms = c.transforms() if c.kind == "transform" else []
+    named: dict[str, dict[str, Any]] = {
+        ("" if t.level is None else f"{t.level:g}"): dict(t.parameters) for t in transforms
+    }
+    made = {
+        "kind": c.kind,
+        "table": transforms[0].table if transforms else None,
+        "levels": [t.level for t in transforms if t.level is not None],
+        "parameters": named,
+        "significance": c.significance,
+    }
+    return CircumstanceRecord.model_validate({**vars(c), **made})
+
+
+def _slice_records(plan: Plan, clean: Observed) -> list[SliceRecord]:
+    found = []
+    for column, values in clean.slices.items():
+        for content in sorted(set(values.tolist()), key=str):
+            n = int((values == content).sum())
+            small = n < plan.spec.smallest_slice
+            found.append(SliceRecord(column=column, value=str(content), n=n, too_small=small))
+    return found
+
+
+def _too_small(s: SliceRecord, least: int) -> str:
+    return f"slice {s.column}={s.value} has {s.n} cases, too few to be judged ({least})"
+
+
+def write_tables(plan: Plan, observed: Observations, folder: RunFolder) -> None:
+    """The cases, the fitted supervisors, and the traces."""
+    supervisors = observed.supervisors
+    folder.write_cases(case_table(plan, observed.seen))
+    if observed.calibration:
+        folder.write_cases(case_table(plan, observed.calibration), name=CALIBRATION)
+    supervisors.save(folder.path / "supervisors")
+    for chunk in plan.chunks:
+        supervisors.cache.link_into(chunk.key, folder.path / "trace")
+
+
+def write_files(name: str, result: Result, folder: Path) -> None:
+    """What a section keeps in a folder of its name, in place of what an earlier run left there."""
+    if name not in TAKEN:
+        shutil.rmtree(folder / name, ignore_errors=True)
+    for file, write in result.files.items():
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        write(folder / file)
+
+
+def write_reports(record: Record) -> None:
+    """Every report that the record has the parts for."""
+    folder = RunFolder(record.folder)
+    for name, component in registry.components("reports").items():
+        needed = component.traits.get("needs")
+        part = record.sections.get(needed) if needed else None
+        if needed and (part is None or getattr(part, "because", "")):
+            continue
+        folder.write_text(component.traits.get("file", f"report.{name}"), component.bind()(record))
+
+
+def case_table(plan: Plan, seen: Sequence[Seen]) -> dict[str, Any]:
+    """One row a case, for the report, for comparisons and for people's own analyses."""
+    columns: dict[str, list[Any]] = {}
+    for s in seen:
+        for name, column in _case_columns(plan, s).items():
+            columns.setdefault(name, []).append(column)
+    return {name: _arrow(parts) for name, parts in columns.items()}
+
+
+def _case_columns(plan: Plan, seen: Seen) -> dict[str, Any]:
+    observed, condition, system = seen.observed, seen.condition, seen.system
+    data, n, scored = plan.data[condition.role], len(observed), observed.scored
+
+    def same(text: str) -> np.ndarray:
+        return np.full(n, text, dtype=object)
+
+    def numbers(column: np.ndarray | None) -> np.ndarray:
+        return np.full(n, np.nan) if column is None else np.asarray(column, dtype=np.float64)
+
+    columns: dict[str, Any] = {
+        "case": system.case,
+        "sample": data.ids,
+        "group": same("") if data.groups is None else data.groups.astype(str).astype(object),
+        "role": same(condition.role),
+        "circumstance": same(condition.circumstance),
+        "level": np.full(n, np.nan if condition.level is None else float(condition.level)),
+        "status": np.where(system.ok, "ok", "failed").astype(object),
+        "error_message": np.array(["" if e is None else e for e in system.error], dtype=object),
+        "error": numbers(scored.error),
+        "failure": observed.failure.astype(bool),
+        "numerator": numbers(scored.numerator),
+        "denominator": numbers(scored.denominator),
+        "truth": np.array(display(data.targets, data.classes), dtype=object),
+        "prediction": np.array(display(system.output, data.classes), dtype=object),
+        "seconds": system.seconds.astype(np.float32),
+    }
+    if plan.spec.media == "none" and data.target_kind is not LABEL:
+        # Transcripts, goals and boxes say what the inputs were; class names do not.
+        columns["truth"] = columns["prediction"] = same("")
+    for name, scores in observed.scores.items():
+        columns[f"score.{name}"] = scores
+    for column in plan.spec.slices:
+        values = np.asarray(observed.slices.get(column, same("")))
+        columns[f"slice.{column}"] = values.astype(str).astype(object)
+    return columns
+
+
+def _arrow(parts: Sequence[np.ndarray]) -> Any:
+    import pyarrow as pa
+
+    joined = np.concatenate(parts)
+    return pa.array(joined.tolist(), pa.string()) if joined.dtype == object else pa.array(joined)
+
+
+def display(
+    items: Any, classes: Sequence[str] | None, rows: Sequence[int] | None = None
+) -> list[str]:
+    """Outputs or targets as short texts."""
+    chosen = items if rows is None else [items[i] for i in rows]
+    if not isinstance(items, np.ndarray):
+        return [_short(item) for item in chosen]
+    if items.dtype.kind in "iu" and items.ndim == 1:
+        labels = np.asarray(chosen, dtype=np.int64)
+    elif items.ndim == 2 and classes is not None and items.shape[1] == len(classes):
+        scores = np.asarray(chosen)
+        sound = np.isfinite(scores).all(axis=1)
+        labels = np.where(sound, np.where(sound[:, None], scores, 0).argmax(axis=1), -1)
+    else:
+        return [_short(item) for item in chosen]
+    if classes is None:
+        return [str(i) if i >= 0 else "no answer" for i in labels.tolist()]
+    names = dict(enumerate(classes))
+    return [names.get(i, "no answer") for i in labels.tolist()]
+
+
+def _short(item: Any) -> str:
+    if item is None:
+        return "no answer"
+    if isinstance(item, Boxes):
+        return f"{len(item)} boxes"
+    if isinstance(item, Tracks):
+        return f"{len(set(item.ids.tolist()))} tracks, {len(item)} boxes"
+    if isinstance(item, Episode):
+        return f"{len(item.turns)} turns; " + ", ".join(
+            f"{k}: {v}" for k, v in item.outcome.items()
+        )
+    if isinstance(item, Mapping):
+        return ", ".join(f"{k}: {v}" for k, v in item.items())
+    if isinstance(item, np.ndarray):
+        return np.array2string(item, precision=4, threshold=6, separator=", ")
+    return str(item)
+
+
+def make_gallery(plan: Plan, folder: RunFolder, seen: Sequence[Seen]) -> Gallery:
+    """Choose, make again, and keep the pictures."""
+    clean = seen[0]
+    pairs: list[Pair] = []
+    for s in seen[1:]:
+        rows = _telling(s, clean)[:PAIRS_A_CONDITION]
+        pairs.extend(_entry(plan, folder, s, clean, int(row)) for row in rows)
+    worst = [_entry(plan, folder, s, clean, row) for s, row in _worst(seen)[:WORST]]
+    return Gallery(pairs=pairs, worst=worst)
+
+
+def _telling(here: Seen, clean: Seen) -> np.ndarray:
+    """Cases that were right before and wrong here, then those that are right here, then the rest.
+
+    Half of what is shown failed, half did not, so that the picture is not only of disasters.
+    """
+    failure = here.observed.failure
+    paired = here.observed.paired_with(clean.observed)
+    turned = failure & ~clean.observed.failure if paired else failure
+    bad = np.flatnonzero(turned)[: PAIRS_A_CONDITION // 2]
+    good = np.flatnonzero(~failure)[: PAIRS_A_CONDITION - len(bad)]
+    others = np.setdiff1d(np.arange(len(failure)), np.r_[bad, good])
+    return np.r_[bad, good, others]
+
+
+def _worst(seen: Sequence[Seen]) -> list[tuple[Seen, int]]:
+    """Failures that looked safe to the first supervisor come first; without one, the largest errors. At most two a condition."""
+    found: list[tuple[float, Seen, int]] = []
+    for s in seen:
+        rows = np.flatnonzero(s.observed.failure & ~s.observed.unanswered)
+        if not rows.size:
+            continue
+        scores = next(iter(s.observed.scores.values()), None)
+        badness = s.observed.scored.error[rows] if scores is None else -scores[rows]
+        order = np.argsort(-badness, kind="stable")[:2]
+        found.extend((float(badness[i]), s, int(rows[i])) for i in order)
+    found.sort(key=lambda entry: -entry[0])
+    return [(s, row) for _, s, row in found]
+
+
+def _entry(plan: Plan, folder: RunFolder, here: Seen, clean: Seen, row: int) -> Pair:
+    data = plan.data[here.condition.role]
+    case = here.condition.case_id(data.ids[row])
+    original = data.inputs[row : row + 1][0]
+    made = _made(plan, here, original, case)
+    paired = here.observed.paired_with(clean.observed)
+    before = display(clean.system.output, data.classes, [row])[0] if paired else ""
+    entry = Pair(
+        sample=str(data.ids[row]),
+        case=case,
+        circumstance=here.condition.circumstance,
+        level=here.condition.level,
+        truth=display(data.targets, data.classes, [row])[0],
+        prediction=display(here.system.output, data.classes, [row])[0],
+        clean_prediction=before,
+        failure=None if plan.spec.never_wrong else bool(here.observed.failure[row]),
+        boxes=_boxes(data.targets, here.system.output, row),
+    )
+    frames = data.input_kind is FRAMES
+    if data.input_kind in (IMAGE, FRAMES) and not isinstance(original, Unreadable):
+        first = original[0] if frames else original
+        entry.height, entry.width = np.asarray(first).shape[:2]
+        entry.original = _keep(folder, first)
+        if made is not None:
+            entry.made = _keep(folder, made[0] if frames else made)
+    elif data.input_kind in (TEXT, GOAL):
+        entry.original_text = str(original)
+        goal = data.input_kind is GOAL
+        entry.made_text = _transcript(here.system.output[row]) if goal else str(made)
+    return entry
+
+
+def _made(plan: Plan, here: Seen, original: Any, case: str) -> Any:
+    """The case's input again: the same seed gives the same case. Inner ports cannot be shown as inputs."""
+    transform = here.condition.transform
+    if transform is None or isinstance(original, Unreadable):
+        return None
+    if here.condition.port != "input":
+        return original if plan.data[here.condition.role].input_kind is not GOAL else None
+    made = plan.arriving(here.condition, case, original)
+    return None if isinstance(made, Unreadable) else made
+
+
+def _transcript(episode: Any) -> str | None:
+    if episode is None:
+        return None
+    return "\n".join(" / ".join(f"{k}: {v}" for k, v in turn.items()) for turn in episode.turns)
+
+
+def _boxes(targets: Any, outputs: Any, row: int) -> dict[str, Any] | None:
+    truth, found = targets[row], outputs[row]
+    if not isinstance(truth, Boxes):
+        return None
+    return {
+        "truth": truth.xyxy.tolist(),
+        "prediction": found.xyxy.tolist() if isinstance(found, Boxes) else [],
+    }
+
+
+def _keep(folder: RunFolder, image: np.ndarray) -> str:
+    """Keep a picture under the hash of its content; large ones are made smaller by whole steps."""
+    image = np.asarray(image)
+    step = max(1, -(-max(image.shape[:2]) // LARGEST_SIDE))
+    if image.dtype == np.uint16:
+        image = (image >> 8).astype(np.uint8)
+    content = encode_png(image[::step, ::step])
+    name = f"media/{hashlib.blake2b(content, digest_size=10).hexdigest()}.png"
+    if not (folder.path / name).exists():
+        folder.write_bytes(name, content)
+    return name
