@@ -18,7 +18,7 @@ from roadworthy.cli.commands.calibrate import alarm_in_words
 from roadworthy.cli.options import chosen_tree
 from roadworthy.data.samples import DataError
 from roadworthy.monitor import Bundle
-from roadworthy.monitor.compile import reversed_outcomes, summarise
+from roadworthy.monitor.compile import summarise
 from roadworthy.statistics import wilson
 
 pytestmark = pytest.mark.usefixtures("quick_alarms")
@@ -244,8 +244,6 @@ def test_outcomes_that_are_reversed_are_warned_of(cli, table, tmp_path):
     header, *rows = table.read_text().splitlines()
     turned = [r.replace(",1,", ",x,").replace(",0,", ",1,").replace(",x,", ",0,") for r in rows]
     (tmp_path / "turned.csv").write_text("\n".join([header, *turned]) + "\n")
-    read = roadworthy.monitor.compile.read_table(tmp_path / "turned.csv")
-    assert len(reversed_outcomes(read)) == 1
     assert any("right less often" in w for w in answered(cli, tmp_path / "turned.csv")["warnings"])
 
 

@@ -169,7 +169,7 @@ def test_the_event_tree_costs_what_a_window_does_while_it_fills(believing, score
 
 
 def test_a_bundle_keeps_what_is_believed_and_is_another_by_it(believing, tmp_path):
-    from roadworthy.monitor.self_test import expected_state
+    from roadworthy.monitor.bundle import expected_state
 
     made = replace(believing, self_test=expected_state(believing))
     made.save(tmp_path / "b.json")

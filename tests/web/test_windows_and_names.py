@@ -13,8 +13,7 @@ from monitored import SUBJECT, Service, events, serving
 
 from roadworthy.cli.app import run
 from roadworthy.monitor import Bundle, EventError, Events, Monitor, Windows
-from roadworthy.monitor.bundle import Beforehand
-from roadworthy.monitor.self_test import expected_state
+from roadworthy.monitor.bundle import Beforehand, expected_state
 from roadworthy.web.offline import kept
 from roadworthy.web.state_file import beside
 

@@ -60,6 +60,8 @@ RATES = 61
 """Rates on the grid: sin^2 of even steps, on which Jeffreys' prior is even."""
 ENDS = 0.1
 """Prior probability of no shift at all, and of nothing but shift."""
+COARSE = 6
+"""Every so many rates, and every second tilt, are on the coarse grid."""
 TILTS = np.linspace(-2.0, 2.0, 9)
 TILT_SCALE = 3.0
 TILT_POINT, TILT_INTERVAL = 0.5, 1.0
@@ -320,6 +322,8 @@ class Estimator:
         mixed = (1.0 - rate) * clean + rate * shifted
         width = clean.size
         self._log_mixed = np.log(mixed).reshape(-1, width).T.copy()
+        against = np.log(mixed / clean)[::COARSE, :, ::2].reshape(-1, width)
+        self._against_clean = against.T.copy()
         share = rate * shifted / mixed
         self._share = share.reshape(-1, width).T.copy()
         confidence = (1.0 - share) * self._confidence[0] + share * self._confidence[1:, None, :]
@@ -416,6 +420,17 @@ class Estimator:
             found[:, at] = over, under, none
         over, under, none = np.log(np.maximum(found, 1e-300))
         return Odds(over - under, over - none)
+
+    def most_evidence(self, bins: Floats, *, shrink: float = 1.0) -> Floats:
+        """About the most evidence that `odds` can find, at a hundredth of its cost.
+
+        `bins` are the windows' counts by bin of the shift score. The likelihood ratio of the best
+        point on a coarse grid stands for the average over all points, which is less by far.
+        """
+        luck = shrink / (1.0 + shrink * bins.sum(axis=1) / self._rows)
+        ratio = (bins @ self._against_clean).max(axis=1) * luck
+        result: Floats = np.logaddexp(0.0, ratio + np.log((1.0 - ENDS) / ENDS))
+        return result
 
     def doubt(self, counts: ArrayLike, *, shrink: ArrayLike = 1.0) -> tuple[str | None, ...]:
         """Why there is no estimate of windows, as `estimate` says it."""

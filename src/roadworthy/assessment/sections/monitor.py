@@ -51,7 +51,7 @@ from roadworthy.execution.plan import Plan
 from roadworthy.monitor.bundle import JEFFREYS, Beforehand, Bundle, BundleError
 from roadworthy.monitor.compile import EVENTS_PER_DAY, LabelledRows, left_out, tolerated
 from roadworthy.monitor.estimate import Forecast
-from roadworthy.monitor.messages import expected_above, one_kind, warnings_of
+from roadworthy.monitor.messages import expected_above, warnings_of
 from roadworthy.monitor.windows import Windows
 from roadworthy.registry import register
 from roadworthy.report import numbers, wording
@@ -404,12 +404,9 @@ def _constants(plan: Plan) -> dict[str, float | tuple[float, float]]:
 def _warnings(plan: Plan, bundle: Bundle, tree: Tree) -> list[str]:
     """What makes the alarm, or any figure of the monitor, say little."""
     calibration = bundle.calibration
-    alone, in_a_table = one_kind(calibration, add="circumstances"), one_kind(calibration)
-    found = warnings_of(calibration, bundle.estimator.separation, bundle.coverage)
-    return [
-        *_out_of_place(plan, bundle, tree),
-        *(alone if said == in_a_table and alone else said for said in found),
-    ]
+    separation = bundle.estimator.separation
+    found = warnings_of(calibration, separation, bundle.coverage, add="circumstances")
+    return [*_out_of_place(plan, bundle, tree), *found]
 
 
 def _out_of_place(plan: Plan, bundle: Bundle, tree: Tree) -> list[str]:
