@@ -145,10 +145,8 @@ SAME_NAME: dict[str, str] = {
 STILL_OPEN: dict[str, list[str]] = {
     "small files": [],
     "names": [
-        "Label",
         "Place",
         "Rows",
-        "Scale",
         "Scores",
         "Table",
         "assess",
@@ -158,7 +156,6 @@ STILL_OPEN: dict[str, list[str]] = {
         "findings",
         "joined",
         "leaves",
-        "merge",
         "moment",
         "schema",
         "serve",

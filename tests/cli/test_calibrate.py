@@ -114,7 +114,7 @@ def test_further_windows_and_a_prior_stand_in_the_bundle(cli, table, tmp_path):
     found = answered(cli, table, *options)
     made = Bundle.load(tmp_path / "scores.bundle.json")
     assert [w["window"] for w in found["windows"]] == ["100", "1000", "decay", "adaptive"]
-    assert made.prior == pytest.approx((2.0, 38.0)) and found["forecast"]["rate"] == 0.05
+    assert made.prior == pytest.approx((0.05, 40.0)) and found["forecast"]["rate"] == 0.05
     right = {kind: made.calibration.accuracy(kind) for kind in made.calibration.kinds}
     shifted = (right["fog"] + right["snow"]) / 2
     expected = 1 - 0.95 * right["clean"] - 0.05 * shifted

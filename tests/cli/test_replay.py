@@ -333,14 +333,6 @@ def test_shown_windows_end_with_the_last():
         assert len(set(found)) == 40 and found[-1] == n - 1 and found == sorted(found)
 
 
-def test_ids_are_remembered_for_as_long_as_stated():
-    known = replaying._Ids(least=3)
-    assert known.fresh(np.array(["a", "b", "a", ""])).tolist() == [True, True, False, True]
-    assert known.fresh(np.array(["c", "d", "b"])).tolist() == [True, True, False]
-    assert known.fresh(np.array(["e", "f", "g"])).tolist() == [True, True, True]
-    assert known.fresh(np.array(["e", "h"])).tolist() == [False, True]
-
-
 def test_neither_torch_nor_a_web_server_is_loaded(bundle, tmp_path):
     path = stream(tmp_path / "s.parquet", normal(200))
     program = (

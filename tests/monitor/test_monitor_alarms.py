@@ -15,6 +15,7 @@ from roadworthy.analysis.risk.calibration import Calibration, calibrate
 from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.monitor import AlarmRule, Bundle, Events, Monitor, Windows
 from roadworthy.monitor.alarm import alarms_per_day, counts_before, odds_before
+from roadworthy.monitor.bundle import RatePrior
 from roadworthy.monitor.messages import alarm_note, rule_notes, when_raised
 from roadworthy.monitor.threshold import (
     LOOKS,
@@ -650,6 +651,6 @@ def test_what_is_believed_before_a_window_is_full_is_no_matter_of_the_alarm(two_
     """It reads full windows alone: however much shift somebody expects, or how little, it rings and is cleared as it would."""
     alarms = [
         Bundle.compile(two_kinds, accuracy_tree(), subject="s", tolerable=0.1, prior=prior).alarm
-        for prior in ((0.5, 0.5), (100.0, 100.0), (1.0, 99.0))
+        for prior in (None, RatePrior(0.5, 200.0), RatePrior(0.01, 100.0))
     ]
     assert alarms[0] is not None and alarms[0] == alarms[1] == alarms[2]

@@ -49,8 +49,6 @@ if TYPE_CHECKING:
 FORMAT = "roadworthy bundle 5"
 MADE_AT = "made_at"
 TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".pq")
-JEFFREYS = (0.5, 0.5)
-"""Pseudo-events that favour no rate."""
 SELF_TEST, TOLERANCE = 40, 1e-9
 """Events of the self-test, and how closely figures must agree; whole numbers must be the same."""
 SMOOTH = ("rate", "accuracy", "risk", "log_odds", "effective_n")
@@ -61,35 +59,21 @@ class BundleError(ValueError):
     """A bundle that cannot be used, and why."""
 
 
-class Beforehand(NamedTuple):
-    """The prior of the rate of shift while a window fills: a rate, worth so many events.
+class RatePrior(NamedTuple):
+    """The rate of shift that is expected while a window fills, and the events that it is worth.
 
     A full window does not depend on it, and neither does the alarm, which reads full windows alone.
 
-    >>> prior = Beforehand(0.05, 20.0).pseudo_events
-    >>> prior, Beforehand.of(prior), Beforehand.of(JEFFREYS)
-    ((1.0, 19.0), Beforehand(rate=0.05, events=20.0), None)
+    >>> RatePrior(0.05, 20.0).pseudo_events, RatePrior(0.05, 20.0).in_words
+    ((1.0, 19.0), '5% shifted, worth 20 events')
     """
 
     rate: float
     events: float
 
-    @classmethod
-    def of(cls, prior: tuple[float, float]) -> Beforehand | None:
-        """What pseudo-events (shifted, clean) say; None for the default."""
-        if tuple(prior) == JEFFREYS:
-            return None
-        events = prior[0] + prior[1]
-        return cls(prior[0] / events, events)
-
     @property
     def pseudo_events(self) -> tuple[float, float]:
         """Shifted and clean ones."""
-        if not (0.0 < self.rate < 1.0 and 0.0 < self.events < float("inf")):
-            raise ValueError(
-                "An expected rate of shift lies above 0 and below 1 and is worth more than 0 events, "
-                f"found {self.rate:g} and {self.events:g}."
-            )
         return self.rate * self.events, (1.0 - self.rate) * self.events
 
     @property
@@ -108,8 +92,8 @@ class Bundle:
     constants: Mapping[str, float | tuple[float, float]] = field(default_factory=dict)
     """Parameters of the tree that no stream gives: a number, or (successes, trials)."""
     tolerable: float | None = None
-    prior: tuple[float, float] = JEFFREYS
-    """Beta pseudo-counts of the rate of shift before a window is full: (shifted, clean)."""
+    prior: RatePrior | None = None
+    """Of the rate of shift before a window is full; None: one that favours no rate."""
     windows: Windows = field(default_factory=Windows)
     alarm: AlarmRule | None = None
     lateness: float = 3600.0
@@ -134,6 +118,11 @@ class Bundle:
             raise BundleError(
                 "A bundle needs lateness >= 0 s, id_horizon >= 1 and bucket > 0 s, "
                 f"found {self.lateness}, {self.id_horizon}, {self.bucket}."
+            )
+        if self.prior and not (0.0 < self.prior.rate < 1.0 and 0.0 < self.prior.events < math.inf):
+            raise BundleError(
+                "An expected rate of shift lies above 0 and below 1 and is worth more than 0 events, "
+                f"found {self.prior.rate:g} and {self.prior.events:g}."
             )
         if self.alarm is not None and self.tolerable is None:
             raise BundleError("An alarm needs a tolerable risk.")
@@ -188,11 +177,6 @@ class Bundle:
         return str(self.alarm.window if self.alarm else min(self.windows.lengths))
 
     @property
-    def beforehand(self) -> Beforehand | None:
-        """The prior of the rate of shift before a window is full; None for the default."""
-        return Beforehand.of(self.prior)
-
-    @property
     def warnings(self) -> tuple[str, ...]:
         """What must be known before any figure is used, each with what to do about it."""
         return tuple(map(str, self.made.get("warnings", ())))
@@ -200,14 +184,14 @@ class Bundle:
     @cached_property
     def estimator(self) -> Estimator:
         """What turns counts into estimates."""
-        from roadworthy.analysis.risk.estimator import Estimator
+        from roadworthy.analysis.risk.estimator import JEFFREYS, Estimator
 
         return Estimator(
             self.calibration,
             self.tree,
             constants=self.constants,
             tolerable=self.tolerable,
-            prior=self.prior,
+            prior=self.prior.pseudo_events if self.prior else JEFFREYS,
         )
 
     @classmethod
@@ -285,7 +269,7 @@ class Bundle:
         found["constants"] = {
             k: tuple(v) if isinstance(v, list) else v for k, v in record["constants"].items()
         }
-        found["prior"] = tuple(record["prior"])
+        found["prior"] = None if record["prior"] is None else RatePrior(*record["prior"])
         found["windows"] = Windows.from_dict(record["windows"])
         for name, part in (("forecast", Forecast), ("coverage", Coverage)):
             found[name] = None if record[name] is None else part(**record[name])

@@ -85,7 +85,7 @@ def calibrate(
     from roadworthy.data.scores import ScoreTable
     from roadworthy.monitor import Bundle, Windows
     from roadworthy.monitor.alarm import alarms_per_day
-    from roadworthy.monitor.bundle import JEFFREYS, Beforehand
+    from roadworthy.monitor.bundle import RatePrior
 
     tree = accuracy_tree() if tree is None else tree
     constants = dict(constants or {})
@@ -123,7 +123,7 @@ def calibrate(
         subject=subject or stem(table.source),
         constants=constants,
         tolerable=limit,
-        prior=JEFFREYS if prior is None else Beforehand(prior, prior_events).pseudo_events,
+        prior=None if prior is None else RatePrior(prior, prior_events),
         windows=windows,
         alarm_window=window,
         false_alarms=false_alarms,

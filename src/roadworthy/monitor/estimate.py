@@ -126,16 +126,8 @@ class RiskState:
 
 
 _FIGURES = (
-    "rate",
-    "rate_low",
-    "rate_high",
-    "accuracy",
-    "accuracy_low",
-    "accuracy_high",
-    "risk",
-    "risk_low",
-    "risk_high",
-    "strangeness",
+    *("rate", "rate_low", "rate_high", "accuracy", "accuracy_low", "accuracy_high"),
+    *("risk", "risk_low", "risk_high", "strangeness"),
 )
 
 

@@ -180,7 +180,7 @@ class Replay:
 
     @property
     def missed(self) -> int | None:
-        """Windows that truly cost more than the limit while no alarm was on; None if not known."""
+        """Windows that truly cost more than the limit, with no alarm on at their end."""
         from roadworthy.analysis.risk.prototypes import answer_costs
 
         costs, limit = answer_costs(self.bundle.tree), self.bundle.tolerable
@@ -188,22 +188,8 @@ class Replay:
         if not found or costs is None or limit is None:
             return None
         right, wrong = costs
-        spans = self._alarm_spans()
-        return sum(
-            right * w.truth + wrong * (1.0 - w.truth) > limit
-            and not any(begin <= w.last and w.first <= end for begin, end in spans)
-            for w in found
-        )
-
-    def _alarm_spans(self) -> list[tuple[int, float]]:
-        """First and last event of every alarm."""
-        spans: list[tuple[int, float]] = []
-        for alarm in self.alarms:
-            if alarm.kind == "raised" and (not spans or spans[-1][1] < math.inf):
-                spans.append((alarm.event, math.inf))
-            elif alarm.kind == "cleared" and spans:
-                spans[-1] = (spans[-1][0], alarm.event)
-        return spans
+        dear = [w for w in found if right * w.truth + wrong * (1.0 - w.truth) > limit]
+        return sum(not w.state.alarm for w in dear)
 
 
 def replay(

@@ -368,7 +368,6 @@ def packed(state: State, *, bundle: str, watch: dict[str, Any], alarms: list[Ala
     """A state as bytes, without pickle: a version, a checksum, arrays, and the rest as JSON."""
     recent, labels = state.recent, state.labels
     keys, rows, newest = state.buckets.arrays()
-    given = list(labels.given.items())
     head = {
         "bundle": bundle,
         "replica": state.name,
@@ -377,7 +376,7 @@ def packed(state: State, *, bundle: str, watch: dict[str, Any], alarms: list[Ala
         "newest": None if math.isinf(state.newest) else state.newest,
         "newest_bucket": newest,
         "ids": recent.ids,
-        "labelled": [id for id, _ in given],
+        "labels": [(id, *label) for id, label in labels.given.items()],
         "asked": list(labels.asked.items()),
         "watch": watch,
         "alarms": [astuple(alarm) for alarm in alarms],
@@ -388,10 +387,6 @@ def packed(state: State, *, bundle: str, watch: dict[str, Any], alarms: list[Ala
         "cell": recent.cell,
         "bucket_keys": keys,
         "bucket_rows": rows,
-        "labels": np.array(
-            [(*one[:3], math.nan if one[3] is None else one[3]) for _, one in given],
-            dtype=np.float64,
-        ).reshape(-1, 4),
         "label_counts": labels.counts,
     }
     body = io.BytesIO()
@@ -414,11 +409,7 @@ def unpack(data: bytes, state: State, *, bundle: str) -> tuple[dict[str, Any], l
     state.buckets.restore(arrays["bucket_keys"], arrays["bucket_rows"], head["newest_bucket"])
     state.recent.claim(arrays["time"], head["ids"])
     state.recent.put(arrays["time"], arrays["cell"], head["ids"])
-    labels = [
-        LabelledEvent(float(time), int(cell), bool(correct), None if math.isnan(p) else float(p))
-        for time, cell, correct, p in arrays["labels"].tolist()
-    ]
-    state.labels.given = dict(zip(head["labelled"], labels, strict=True))
+    state.labels.given = {id: LabelledEvent(*label) for id, *label in head["labels"]}
     state.labels.counts = arrays["label_counts"].copy()
     state.labels.asked = {id: float(p) for id, p in head["asked"]}
     return head["watch"], [Alarm(*entry) for entry in head["alarms"]]

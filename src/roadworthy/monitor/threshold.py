@@ -46,16 +46,16 @@ WORLDS, UNLUCKY = 1200, 0.96
 """Draws of what clean may be, and the rank of their evidence above which they are simulated."""
 LOOKS = 500
 """Evaluations along each stream that is simulated."""
-LEVEL, SOME = 0.99, 0.08
+LEVEL, SOME = 0.99, 0.06
 """Quantile of the clean evidence above which peaks are fitted; the share of windows that is worked
 out to find it."""
 CONFIDENCE, RESAMPLES = 0.9, 200
 STEP, ENOUGH, DETECTIONS = 0.3, 0.95, 60
 """The step in the rate of shift that should be noticed within two windows, how often it should be,
 and of how many tries."""
-FEWEST, STILL = 5, 0.8
-"""Independent events that a window must hold, and how often they must notice such a step for the
-window alone to be read."""
+FEWEST, PARTS, STILL = 5, 3, 0.8
+"""Independent events that a window must hold, by how much fewer are tried each time, and how often
+they must notice such a step for the window alone to be read."""
 CLEARED = 0.9
 """The share of clean windows that clear an alarm which is on."""
 CLEAN_WINDOWS = 200
@@ -90,11 +90,12 @@ def alarm_rule(
         if _least(detects, not_due) >= ENOUGH:
             break
     table, enough = [(1.0, window, burden)], window
-    while enough // 2 >= FEWEST:
-        time = 2.0 * window / enough
-        length, every = enough // 2, max(1, round(stride / time))
+    while enough // PARTS >= FEWEST:
+        length = enough // PARTS
+        time = window / length
+        every = max(1, round(stride / time))
         burden = clean.burden(length, every, per_event, time=time)
-        seen = _odds_after_steps(estimator, worlds, length, every, seed)
+        seen = _odds_after_steps(estimator, worlds, length, every, seed, least=burden)
         if _least(_noticed(seen, burden), not_due) < STILL:
             break
         table.append((time, window, burden))
@@ -224,7 +225,13 @@ def extrapolated(peaks: Sequence[Sequence[float]], level: float, wanted: float) 
 
 
 def _odds_after_steps(
-    estimator: Estimator, worlds: Floats, window: int, stride: int, seed: int
+    estimator: Estimator,
+    worlds: Floats,
+    window: int,
+    stride: int,
+    seed: int,
+    *,
+    least: float = -math.inf,
 ) -> dict[str, Odds]:
     """By kind: the odds of every look within two windows of steps to 30% of it, steps x looks."""
     calibration = estimator.calibration
@@ -239,7 +246,7 @@ def _odds_after_steps(
             cells = stream(world, 3 * window, rng)
             where = np.flatnonzero(rng.random(2 * window) < STEP) + window
             cells[where] = stream(shifted, len(where), rng)
-            odds.append(odds_before(estimator, cells, ends, length=window))
+            odds.append(odds_before(estimator, cells, ends, length=window, least=least))
         found[kind] = Odds(*np.stack(odds, axis=1))
     return found
 

@@ -111,9 +111,7 @@ class Windows:
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Windows:
         """The inverse of `to_dict`."""
-        return cls(
-            tuple(map(int, record["lengths"])), record["half_life"], bool(record["adaptive"])
-        )
+        return cls(**{**record, "lengths": tuple(record["lengths"])})
 
 
 @dataclass(frozen=True, eq=False)

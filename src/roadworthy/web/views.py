@@ -92,7 +92,7 @@ def windows_of(bundle: Bundle) -> list[dict[str, str]]:
 
 def prior_view(bundle: Bundle) -> dict[str, Any] | None:
     """The prior rate of shift, and how many events it is worth; None if none was given."""
-    return None if bundle.beforehand is None else bundle.beforehand._asdict()
+    return None if bundle.prior is None else bundle.prior._asdict()
 
 
 def _alarm_rule(bundle: Bundle) -> dict[str, Any] | None:

@@ -48,7 +48,7 @@ from roadworthy.assessment.sections.risk import (
 from roadworthy.assessment.supervising import AtWork, halves
 from roadworthy.cases.circumstance import Circumstance
 from roadworthy.execution.plan import Plan
-from roadworthy.monitor.bundle import JEFFREYS, Beforehand, Bundle, BundleError
+from roadworthy.monitor.bundle import Bundle, BundleError, RatePrior
 from roadworthy.monitor.compile import EVENTS_PER_DAY, LabelledRows, left_out, tolerated
 from roadworthy.monitor.estimate import Forecast
 from roadworthy.monitor.messages import expected_above, warnings_of
@@ -336,9 +336,7 @@ def _compiled(plan: Plan, rows: Gathered, alarms: Deployed | None, kept: Path | 
         subject=plan.subject.fingerprint,
         constants=constants,
         tolerable=tolerable,
-        prior=Beforehand(watched.prior.rate, watched.prior.events).pseudo_events
-        if watched.prior
-        else JEFFREYS,
+        prior=RatePrior(watched.prior.rate, watched.prior.events) if watched.prior else None,
         windows=Windows(tuple(dict.fromkeys(watched.windows)), watched.half_life, watched.adaptive),
         false_alarms=watched.false_alarms,
         events_per_day=watched.events_per_day or EVENTS_PER_DAY,
