@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
 import pytest
 
+from ready_made import alarm_rule
 from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.monitor import Bundle, Events, Monitor, Windows
 
@@ -353,7 +355,9 @@ def priced(calibration) -> Bundle:
     from roadworthy.monitor import Windows
 
     tree = detector_tree({"right": 0.0, "wrong": 10.0, "necessary": 1.0, "unnecessary": 1.0})
-    return Bundle.compile(calibration, tree, subject="s", tolerable=1.0, windows=Windows((300,)))
+    made = Bundle.compile(calibration, tree, subject="s", windows=Windows((300,)))
+    rule = alarm_rule(window=300, stride=60, table=((1.0, 300, 9.0), (30.0, 300, 9.0)))
+    return replace(made, tolerable=1.0, alarm=rule)
 
 
 @pytest.mark.parametrize(
