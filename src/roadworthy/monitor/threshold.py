@@ -53,7 +53,7 @@ CONFIDENCE, RESAMPLES = 0.9, 200
 STEP, ENOUGH, DETECTIONS = 0.3, 0.95, 60
 """The step in the rate of shift that should be noticed within two windows, how often it should be,
 and of how many tries."""
-FEWEST, PARTS, STILL = 5, 3, 0.8
+FEWEST, PARTS, STILL = 5, 2, 0.8
 """Independent events that a window must hold, by how much fewer are tried each time, and how often
 they must notice such a step for the window alone to be read."""
 CLEARED = 0.9
