@@ -238,9 +238,8 @@ def warnings_of(
         for kind, n in zip(calibration.kinds[1:], calibration.effective[1:], strict=True)
         if n < FEW_OF_A_KIND
     ]
-    from_few_groups = bool(few) and max(map(calibration.rows, few)) >= FEW_OF_A_KIND
     if not separation.enough:
-        found.append(_not_separated(separation, few, from_few_groups=from_few_groups))
+        found.append(_not_separated(separation, few))
     clean = calibration.rows(calibration.kinds[0])
     if clean < FEW_CLEAN:
         found.append(note("few clean", rows=clean, least=FEW_CLEAN))
@@ -260,21 +259,19 @@ def warnings_of(
         rows = " and ".join(f"{calibration.rows(kind):,} rows of {kind}" for kind in few)
         every = len(few) == len(shifted)
         what = "estimates under shift are a guess" if every else "left out of the bundle"
-        groups = " from few groups" if from_few_groups else ""
-        found.append(note("few rows", rows=rows + groups, what=what))
+        found.append(note("few rows", rows=rows, what=what))
     if coverage is not None and coverage.observed < coverage.nominal - BELOW:
         found.append(note("narrow", observed=coverage.observed, nominal=coverage.nominal))
     return tuple(found)
 
 
-def _not_separated(separation: Separation, few: Sequence[str], *, from_few_groups: bool) -> Note:
+def _not_separated(separation: Separation, few: Sequence[str]) -> Note:
     why = "The scores do not separate shift from none"
     advice = "add supervisors that detect shift, or rows"
     if separation.too_few:
         why, advice = "Too few rows to say whether the scores separate shift from none", "add rows"
     if few:
-        groups = ", from more groups (see --group)" if from_few_groups else ""
-        advice = f"add rows of {' and '.join(few)}{groups}"
+        advice = f"add rows of {' and '.join(few)}, from more groups if there are groups"
     error = BEYOND * separation.error
     return note("not separated", why=why, auc=separation.auc, error=error, advice=advice)
 
