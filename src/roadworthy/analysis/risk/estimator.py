@@ -122,8 +122,6 @@ class Odds(NamedTuple):
     >>> odds = Odds(np.array([2.0, 2.0, -1.0]), np.array([20.0, 5.0, 20.0]))
     >>> odds.judged(-np.inf).tolist(), odds.judged(9.0).round(2).tolist()
     ([2.0, 2.0, -1.0], [2.0, -4.0, -1.0])
-    >>> odds.judged(9.0, sure=3.0).round(2).tolist()
-    [2.0, -1.0, -1.0]
     """
 
     above: Floats
@@ -131,15 +129,12 @@ class Odds(NamedTuple):
     evidence: Floats
     """Log of P(risk above the tolerable) / P(no shift at all)."""
 
-    def judged(self, burden: float, sure: float = np.inf) -> Floats:
-        """Log-odds above the tolerable if no shift weighs exp(burden) times as much beforehand.
-
-        Log-odds beyond `sure` need no proof: they count from there if that says more.
-        """
+    def judged(self, burden: float) -> Floats:
+        """Log-odds above the tolerable if no shift weighs exp(burden) times as much beforehand."""
         if burden == -np.inf:
             return self.above
         result: Floats = -np.logaddexp(-self.above, burden - self.evidence)
-        return result if sure == np.inf else np.maximum(result, self.above - sure)
+        return result
 
 
 @dataclass(frozen=True, eq=False)
