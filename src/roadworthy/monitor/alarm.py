@@ -415,7 +415,7 @@ class Watch:
             counts = counts_before(state.recent.cell, [end], length, estimator.calibration.cells)
             odds = estimator.odds(counts, shrink=shrink)
             above = float(odds.above[0])
-            risk = estimator.points(counts, shrink=shrink)[2]
+            risk = float(estimator.estimate(counts, shrink=shrink).risk[0])
             judged = float(odds.judged(-math.inf if self.active else burden)[0])
             figures = odds_to_probability(above), risk, above
             watched = _finite(judged)

@@ -297,13 +297,13 @@ class Prices:
     def of(cls, bundle: Bundle, rate: float) -> Prices:
         """The tree's, by the calibration's counts."""
         from roadworthy.analysis.risk.cells import alarmed_cells
-        from roadworthy.analysis.risk.tolerable import constants_of, cost_at, shares_of_kinds
+        from roadworthy.analysis.risk.tolerable import cost_at, shares_of_kinds
 
         clean, *shifted = shares_of_kinds(bundle.calibration, added=UNSEEN)
         # (clean, shifted) x (undetected, detected) x (wrong, right)
         likely = np.stack([clean, np.mean(shifted, axis=0)]).transpose(0, 2, 1)[..., ::-1]
         likely = likely * np.array([1.0 - rate, rate])[:, None, None] + TINY
-        constants, costs = constants_of(bundle.estimator), np.zeros((2, 2, 2))
+        constants, costs = bundle.estimator.constants, np.zeros((2, 2, 2))
         for shift, alarm, right in np.ndindex(2, 2, 2):
             given = {
                 name: float(right) if name.startswith("accuracy") else constants.get(name, 0.0)
@@ -537,7 +537,7 @@ class LabelAlarm:
         first = max(0, min(int(at[0]), int(at[-1]) + 1 - min(bundle.windows.lengths)))
         cells = state.recent.cell[first : int(at[-1]) + 1]
         counts = np.bincount(cells[cells >= 0], minlength=state.cells)
-        rate = bundle.estimator.points(counts)[0]
+        rate = float(bundle.estimator.estimate(counts).rate[0])
         prices = Prices.of(bundle, rate).at(state.recent.cell[at])
         costs = np.where(correct, prices[:, 1], prices[:, 0])
         stands = 1.0 / np.maximum(probability, 1.0 / max(state.counted, 1))
