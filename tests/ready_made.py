@@ -12,9 +12,8 @@ def alarm_rule(**changes: Any) -> AlarmRule:
     usual = {
         "window": 100,
         "stride": 50,
-        "burden": 9.0,
         "false_alarms": "1 per month",
         "events_per_day": 10_000.0,
-        "by_time": ((1.0, 9.0), (30.0, 4.0)),
+        "table": ((1.0, 100, 9.0), (30.0, 100, 4.0)),
     }
     return AlarmRule(**{**usual, **changes})

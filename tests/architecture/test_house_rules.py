@@ -145,7 +145,6 @@ SAME_NAME: dict[str, str] = {
 STILL_OPEN: dict[str, list[str]] = {
     "small files": [],
     "names": [
-        "Label",
         "Table",
         "calibrate",
         "count",

@@ -16,7 +16,7 @@ from roadworthy.assessment.recommendation import Recommendation
 from roadworthy.assessment.sections.monitor import MOST, _columns
 from roadworthy.data.values import CLASS_SCORES, Kind
 from roadworthy.monitor import Bundle, EventError, Events, Monitor, Windows
-from roadworthy.monitor.bundle import Beforehand
+from roadworthy.monitor.bundle import RatePrior
 from roadworthy.monitor.compile import LabelledRows
 from roadworthy.registry import register, remove
 from roadworthy.report.html import html
@@ -68,11 +68,11 @@ def test_windows_and_prior_of_the_file_stand_in_the_bundle(user: Path) -> None:
         (
             "{window: 200, half_life: 50, adaptive: true, prior: {rate: 0.1}}",
             Windows((200,), 50.0, True),
-            Beforehand(0.1, 20.0),
+            RatePrior(0.1, 20.0),
         ),
     ):
         bundle = bundle_of(run(user, SMALL, ("execution:", f"monitor: {asked}\nexecution:")))
-        assert bundle.windows == windows and bundle.beforehand == prior and bundle.alarm is not None
+        assert bundle.windows == windows and bundle.prior == prior and bundle.alarm is not None
 
 
 def test_the_bundle_counts_the_test_rows_kind_by_kind_and_cell_by_cell(clothes: Run) -> None:

@@ -28,7 +28,7 @@ from live_pages import (
 import roadworthy.web
 from roadworthy.analysis.risk.amounts import amount
 from roadworthy.monitor import Windows
-from roadworthy.monitor.self_test import expected_state
+from roadworthy.monitor.bundle import expected_state
 
 pytestmark = pytest.mark.browser
 

@@ -324,14 +324,6 @@ def test_a_table_in_place_of_the_bundle_is_refused(cli, bundle, tmp_path):
     assert said.code == 2 and "BUNDLE STREAM" in said.err
 
 
-def test_ids_are_remembered_for_as_long_as_stated():
-    known = replaying._Ids(least=3)
-    assert known.fresh(np.array(["a", "b", "a", ""])).tolist() == [True, True, False, True]
-    assert known.fresh(np.array(["c", "d", "b"])).tolist() == [True, True, False]
-    assert known.fresh(np.array(["e", "f", "g"])).tolist() == [True, True, True]
-    assert known.fresh(np.array(["e", "h"])).tolist() == [False, True]
-
-
 def test_neither_torch_nor_a_web_server_is_loaded(bundle, tmp_path):
     path = stream(tmp_path / "s.parquet", normal(200))
     program = (

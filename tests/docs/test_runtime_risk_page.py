@@ -10,6 +10,7 @@ import pytest
 from roadworthy.analysis.risk.calibration import calibrate
 from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.monitor import Bundle, Monitor, Windows
+from roadworthy.monitor.bundle import RatePrior
 from roadworthy.web.views import risk_view
 
 PAGE = (Path(__file__).parents[2] / "docs" / "runtime-risk.md").read_text()
@@ -22,7 +23,11 @@ def test_before_any_event_the_page_tells_no_rate_as_the_service_does():
         {"knn": rng.normal(2.5 * shifted)}, np.where(shifted, "fog", "clean"), right
     )
     made = Bundle.compile(
-        calibration, accuracy_tree(), subject="s", windows=Windows((100,)), prior=(1.0, 19.0)
+        calibration,
+        accuracy_tree(),
+        subject="s",
+        windows=Windows((100,)),
+        prior=RatePrior(0.05, 20.0),
     )
     state = Monitor(made).risk()
     served = risk_view(state)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
 import pytest
 
+from ready_made import alarm_rule
 from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.monitor import Bundle, Events, Monitor, Windows
 
@@ -21,9 +23,9 @@ def blind(
     monitor = monitor or Monitor(bundle)
     numbers = np.arange(first, first + N)
     monitor.update(Events(numbers, numbers.astype(float), columns={"energy": rng.normal(size=N)}))
-    for i in numbers[N - labels :].tolist():
-        monitor.label(i, bool(rng.random() < right), 1.0, look=False)
-    monitor.look_at_labels()
+    monitor.label_all(
+        [(i, bool(rng.random() < right), 1.0, None, None) for i in numbers[N - labels :].tolist()]
+    )
     return monitor
 
 
@@ -52,9 +54,7 @@ def test_labels_as_good_as_the_scores_say_raise_nothing(watchful):
 def test_it_is_cleared_where_labels_say_otherwise(watchful, by):
     monitor = blind(watchful)
     if by == "other labels":
-        for i in range(N - 120, N):
-            monitor.label(i, True, 1.0, look=False)
-        monitor.look_at_labels()
+        monitor.label_all([(i, True, 1.0, None, None) for i in range(N - 120, N)])
     else:
         blind(watchful, right=0.98, labels=N, first=N, monitor=monitor)
     assert not monitor.alarm and kinds(monitor) == [("raised", True), ("cleared", True)]
@@ -67,7 +67,7 @@ def test_labels_that_stop_coming_clear_nothing(watchful):
     monitor.update(
         Events(numbers, numbers.astype(float), columns={"energy": rng.normal(size=len(numbers))})
     )
-    monitor.look_at_labels()
+    monitor.label_all([])
     assert len(monitor.state.recent) < len(numbers), "the labelled events have left"
     assert monitor.alarm_by_labels and [kind for kind in kinds(monitor) if kind[1]] == [
         ("raised", True)
@@ -77,9 +77,7 @@ def test_labels_that_stop_coming_clear_nothing(watchful):
     kept.update(
         Events(numbers, numbers.astype(float), columns={"energy": rng.normal(size=len(numbers))})
     )
-    for i in numbers.tolist():
-        kept.label(i, True, look=False)
-    kept.look_at_labels()
+    kept.label_all([(i, True, None, None, None) for i in numbers.tolist()])
     assert not kept.alarm_by_labels
 
 
@@ -103,9 +101,7 @@ def test_an_alarm_by_the_scores_that_ends_does_not_clear_what_labels_prove(watch
     )
     assert not monitor._watch.active and monitor.alarm, "the scores are quiet again, labels are not"
     assert kinds(monitor) == [("raised", False), ("raised", True)]
-    for i in numbers.tolist():
-        monitor.label(i, True, look=False)
-    monitor.look_at_labels()
+    monitor.label_all([(i, True, None, None, None) for i in numbers.tolist()])
     assert not monitor.alarm and kinds(monitor)[-1] == ("cleared", True)
 
 
@@ -137,9 +133,9 @@ def test_a_healthy_stream_that_is_labelled_whole_raises_nothing_by_labels(watchf
         monitor.update(
             Events(numbers, numbers.astype(float), columns={"energy": rng.normal(size=20)})
         )
-        for i in numbers.tolist():
-            monitor.label(i, bool(rng.random() < 0.94), look=False)
-        monitor.look_at_labels()
+        monitor.label_all(
+            [(i, bool(rng.random() < 0.94), None, None, None) for i in numbers.tolist()]
+        )
     assert not any(alarm.by_labels for alarm in monitor.alarms)
 
 
@@ -162,12 +158,10 @@ def stream(
     for start in range(0, len(scores), at_once):
         numbers = np.arange(start, min(start + at_once, len(scores)))
         monitor.update(Events(numbers, numbers.astype(float), columns={"energy": scores[numbers]}))
-        while labelled < numbers[-1] + 1 - lag:
-            probability = label(labelled)
-            if probability:
-                monitor.label(labelled, not wrong[labelled], probability, look=False)
-            labelled += 1
-        monitor.look_at_labels()
+        upto = max(labelled, int(numbers[-1]) + 1 - lag)
+        drawn = [(i, label(i)) for i in range(labelled, upto)]
+        monitor.label_all([(i, not wrong[i], p, None, None) for i, p in drawn if p])
+        labelled = upto
     return monitor
 
 
@@ -254,13 +248,9 @@ def test_events_of_one_instant_are_each_judged_by_their_own_label(watchful, at_o
     monitor.update(
         Events(names, (names // at_once).astype(float), columns={"energy": rng.normal(size=1000)})
     )
-    for i in names.tolist():
-        monitor.label(i, bool(rng.random() < 0.96), look=False)
-    monitor.look_at_labels()
+    monitor.label_all([(i, bool(rng.random() < 0.96), None, None, None) for i in names.tolist()])
     assert not monitor.alarm_by_labels
-    for i in names[500:].tolist():
-        monitor.label(i, i % 2 == 0, look=False)
-    monitor.look_at_labels()
+    monitor.label_all([(i, i % 2 == 0, None, None, None) for i in names[500:].tolist()])
     assert monitor.alarm_by_labels and monitor.alarms[-1].risk > 0.3
 
 
@@ -270,7 +260,7 @@ def test_what_was_cleared_is_not_raised_again_by_the_same_labels(watchful):
     monitor = stream(watchful, wrong, rng.normal(size=2500), lambda _: 1.0, at_once=25)
     assert [kind for kind, by_labels in kinds(monitor) if by_labels] == ["raised", "cleared"]
     kept = Monitor.from_bytes(watchful, monitor.to_bytes())
-    kept.look_at_labels()
+    kept.label_all([])
     assert not kept.alarm_by_labels
 
 
@@ -297,9 +287,7 @@ def test_events_without_labels_clear_nothing(watchful, gap):
     monitor, rng = blind(watchful), np.random.default_rng(gap)
     numbers = np.arange(N, N + gap)
     monitor.update(Events(numbers, numbers.astype(float), columns={"energy": rng.normal(size=gap)}))
-    for i in numbers[-10:].tolist():
-        monitor.label(i, False, look=False)
-    monitor.look_at_labels()
+    monitor.label_all([(i, False, None, None, None) for i in numbers[-10:].tolist()])
     assert monitor.alarm_by_labels
     monitor.label(int(numbers[-11]), True)
     assert monitor.alarm_by_labels
@@ -311,9 +299,7 @@ def test_a_breach_after_a_long_time_without_labels_is_proven(watchful):
     monitor.update(
         Events(numbers, numbers.astype(float), columns={"energy": rng.normal(size=10_000)})
     )
-    for i in [*range(120), *range(9_700, 10_000)]:
-        monitor.label(i, i < 120, 1.0, look=False)
-    monitor.look_at_labels()
+    monitor.label_all([(i, i < 120, 1.0, None, None) for i in [*range(120), *range(9_700, 10_000)]])
     assert monitor.alarm_by_labels
 
 
@@ -369,7 +355,9 @@ def priced(calibration) -> Bundle:
     from roadworthy.monitor import Windows
 
     tree = detector_tree({"right": 0.0, "wrong": 10.0, "necessary": 1.0, "unnecessary": 1.0})
-    return Bundle.compile(calibration, tree, subject="s", tolerable=1.0, windows=Windows((300,)))
+    made = Bundle.compile(calibration, tree, subject="s", windows=Windows((300,)))
+    rule = alarm_rule(window=300, stride=60, table=((1.0, 300, 9.0), (30.0, 300, 9.0)))
+    return replace(made, tolerable=1.0, alarm=rule)
 
 
 @pytest.mark.parametrize(
@@ -418,9 +406,7 @@ def test_labels_of_events_counted_elsewhere_prove_nothing_here(watchful):
     monitor.update(
         Events(np.arange(400), np.arange(400.0), columns={"energy": rng.normal(size=400)})
     )
-    for i in range(120):
-        monitor.label(f"ghost {i}", False, 1.0, cell=3, time=float(i + 200), look=False)
-    monitor.look_at_labels()
+    monitor.label_all([(f"ghost {i}", False, 1.0, 3, float(i + 200)) for i in range(120)])
     assert not monitor.alarm_by_labels
 
 

@@ -95,7 +95,7 @@ def test_a_clock_that_goes_back_makes_events_late_and_says_so(bundle):
     monitor.update(Events(["a", "b"], [5000.0, 5001.0], cells=[0, 0]))
     assert monitor.update(Events(["c", "d"], [4500.0, 1000.0], cells=[1, 1])) == Taken(1, 0, 1, 0)
     assert monitor.state.recent.time.tolist() == [4500.0, 5000.0, 5001.0]
-    assert "late" in codes(monitor) and monitor.state.furthest == 4001.0
+    assert "late" in codes(monitor)
 
 
 def test_one_clock_ahead_does_not_make_all_others_late(bundle):
@@ -173,7 +173,7 @@ def learned(*, holes: float = 0.0) -> Calibration:
 def of_three_scores() -> Bundle:
     """With an alarm that nobody had to set by simulation."""
     made = Bundle.compile(learned(), accuracy_tree(), subject="s", windows=Windows((100,)))
-    return replace(made, tolerable=0.2, alarm=alarm_rule(by_time=((1.0, 3.0), (50.0, 3.0))))
+    return replace(made, tolerable=0.2, alarm=alarm_rule(table=((1.0, 100, 3.0), (50.0, 100, 3.0))))
 
 
 def lacking(n: int, gone: int, *, name: str = "recon", seed: int = 3) -> dict[str, np.ndarray]:
@@ -263,15 +263,10 @@ def test_ids_that_are_numbers_of_numpy_are_kept(bundle):
     assert again.update(Events([1, "x", 5, 6, 7], np.arange(5.0), cells=[0] * 5)).repeated == 5
 
 
-def test_an_event_too_old_for_the_ids_held_is_told_from_one_with_a_wrong_clock(bundle: Bundle):
+def test_an_event_too_old_for_the_ids_held_is_late(bundle: Bundle):
     monitor = Monitor(bundle)
     n = monitor.state.recent.capacity + 1000
     time = 1e9 + np.arange(n) / 50_000
     monitor.update(Events(np.arange(n), time, cells=np.zeros(n, dtype=int)))
     assert monitor.update(Events([-1], [time[-1] - 3.0], cells=[0])).late == 1
-    reach = monitor.state.recent.capacity / 50_000
-    assert monitor.state.reach == pytest.approx(reach, rel=0.01)
-    assert "outrun" in codes(monitor) and "late" not in codes(monitor)
-    monitor.update_one(-2, time[-1] - 700.0, cell=0)
-    again = Monitor.from_bytes(bundle, monitor.to_bytes())
-    assert {"late", "outrun"} <= codes(again)
+    assert "late" in codes(Monitor.from_bytes(bundle, monitor.to_bytes()))

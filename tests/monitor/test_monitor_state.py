@@ -13,9 +13,15 @@ from hypothesis import strategies as st
 from roadworthy.monitor import Bundle, EventError, Events, Monitor
 from roadworthy.monitor.buckets import Buckets
 from roadworthy.monitor.events import id_order
-from roadworthy.monitor.labels import Label
-from roadworthy.monitor.merge import merge
-from roadworthy.monitor.state import Recent, State, StateError, packed, unpack
+from roadworthy.monitor.labels import LabelledEvent
+from roadworthy.monitor.state import (
+    Recent,
+    State,
+    StateError,
+    merge_states,
+    packed,
+    unpack,
+)
 
 CELLS = 5
 events_of = st.lists(
@@ -126,7 +132,7 @@ def test_bytes_hold_everything(events, labels):
     first = state(capacity=30, lateness=300.0)
     give(first, events)
     for name, correct, probability in labels:
-        first.labels.add_all([(name, Label(1.5, name % CELLS, correct, probability))])
+        first.labels.add_all([(name, LabelledEvent(1.5, name % CELLS, correct, probability))])
         first.labels.ask(name + 1, probability)
     data = packed(first, bundle="b1", watch={"active": True}, alarms=[])
     again = state(capacity=30, lateness=300.0)
@@ -224,7 +230,7 @@ def test_replicas_merged_into_a_fresh_state_equal_one_that_saw_all(events, data)
         part = [event for event, by in zip(events, seen_by, strict=True) if name in by]
         give(replica, part)
         give(one, part)
-    merge(whole, data.draw(st.permutations(replicas)))
+    merge_states(whole, data.draw(st.permutations(replicas)))
     assert held(whole) == held(one)
 
 
@@ -241,7 +247,7 @@ def test_replicas_that_saw_different_events_are_merged_beyond_what_they_hold(n, 
         event = (i, float(i) + rng.random(), cell)
         give(parts[rng.integers(replicas)], [event])
         give(one, [event])
-    merge(whole, parts)
+    merge_states(whole, parts)
     assert held(whole) == held(one)
 
 
@@ -250,11 +256,11 @@ def test_common_events_beyond_the_ids_held_are_refused_and_nothing_is_merged():
     for replica in (a, b):
         give(replica, [(i, float(i), 0) for i in range(100)])
     with pytest.raises(EventError, match="the same events"):
-        merge(whole, [a, b])
+        merge_states(whole, [a, b])
     assert not whole.taken.total and not len(whole.recent)
     c = state(capacity=40)
     give(c, [*((i + 1000, float(i), 0) for i in range(100)), (99, 99.0, 0)])
-    merge(whole, [a, c])
+    merge_states(whole, [a, c])
     assert whole.counted == 200 and whole.taken.repeated == 1, "one retry is no common past"
 
 
@@ -262,14 +268,14 @@ def test_a_replica_is_merged_once():
     a, b, whole = state(), state(), state()
     give(a, [(1, 1.0, 0)])
     give(b, [(2, 2.0, 0)])
-    merge(whole, [a, b])
+    merge_states(whole, [a, b])
     for again in ([a], [whole], [state(), b]):
         with pytest.raises(EventError, match="was merged before"):
-            merge(whole, again)
+            merge_states(whole, again)
     with pytest.raises(EventError, match="was merged before"):
-        merge(state(), [a, a])
+        merge_states(state(), [a, a])
     with pytest.raises(EventError, match="different bundles"):
-        merge(whole, [state(capacity=7)])
+        merge_states(whole, [state(capacity=7)])
     assert whole.counted == 2
 
 

@@ -11,11 +11,11 @@ from scipy.signal import lfilter
 from roadworthy.analysis.risk.tree import expectation
 from roadworthy.monitor import Bundle, Events, Monitor, Windows
 from roadworthy.monitor.autocorrelation import integrated_time
-from roadworthy.monitor.bundle import Beforehand
+from roadworthy.monitor.bundle import RatePrior
 from roadworthy.monitor.estimate import tree_parameters
 from roadworthy.monitor.windows import CellScores, adapted, decayed, sliding
 
-EXPECTED = Beforehand(0.05, 20.0)
+EXPECTED = RatePrior(0.05, 20.0)
 
 
 @pytest.mark.parametrize("half_life", [1.0, 20.0, 333.0])
@@ -110,7 +110,7 @@ def test_windows_are_refused_that_cannot_be_read():
 def believing(bundle) -> Bundle:
     return replace(
         bundle,
-        prior=EXPECTED.pseudo_events,
+        prior=EXPECTED,
         windows=Windows((50, 200), half_life=40.0, adaptive=True),
     )
 
@@ -139,7 +139,7 @@ def test_a_full_window_says_what_it_would_without_a_prior(believing, bundle, sco
         assert told(believing, scores).rate == told(bundle, scores).rate
     fading = [
         told(b, scores_at(800, 0.3), "decay").rate
-        for b in (believing, replace(believing, prior=(0.5, 0.5)))
+        for b in (believing, replace(believing, prior=None))
     ]
     assert fading[0] == pytest.approx(fading[1], abs=1e-9)
 
@@ -155,7 +155,7 @@ def test_the_fuller_a_window_the_less_the_prior_says(believing, bundle, scores_a
 
 def test_after_a_change_nothing_is_believed_from_before(believing, scores_at):
     scores = np.concatenate([scores_at(400, 0.0), scores_at(30, 1.0)])
-    plain = replace(believing, prior=(0.5, 0.5))
+    plain = replace(believing, prior=None)
     assert told(believing, scores, "adaptive").n < 100
     assert told(believing, scores, "adaptive").rate == told(plain, scores, "adaptive").rate
 
@@ -169,21 +169,21 @@ def test_the_event_tree_costs_what_a_window_does_while_it_fills(believing, score
 
 
 def test_a_bundle_keeps_what_is_believed_and_is_another_by_it(believing, tmp_path):
-    from roadworthy.monitor.self_test import expected_state
+    from roadworthy.monitor.bundle import expected_state
 
     made = replace(believing, self_test=expected_state(believing))
     made.save(tmp_path / "b.json")
-    assert Bundle.load(tmp_path / "b.json").beforehand == pytest.approx(EXPECTED)
-    assert replace(believing, prior=(0.5, 0.5)).beforehand is None
-    assert replace(believing, prior=(0.5, 0.5)).id != believing.id
+    assert Bundle.load(tmp_path / "b.json").prior == pytest.approx(EXPECTED)
+    assert replace(believing, prior=None).prior is None
+    assert replace(believing, prior=None).id != believing.id
 
 
 @pytest.mark.parametrize(
     "wrong", [(0.0, 20.0), (1.0, 20.0), (0.1, 0.0), (0.1, np.inf), (np.nan, 3.0)]
 )
-def test_what_nobody_can_believe_is_refused(wrong):
+def test_what_nobody_can_believe_is_refused(believing, wrong):
     with pytest.raises(ValueError, match="lies above 0 and below 1"):
-        _ = Beforehand(*wrong).pseudo_events
+        replace(believing, prior=RatePrior(*wrong))
 
 
 def ar(n: int, rho: float, seed: int) -> np.ndarray:

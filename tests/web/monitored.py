@@ -23,7 +23,7 @@ from ready_made import alarm_rule
 from roadworthy.analysis.risk.calibration import calibrate
 from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.monitor import Bundle, Forecast, Windows
-from roadworthy.monitor.self_test import expected_state
+from roadworthy.monitor.bundle import expected_state
 from roadworthy.web.counting import Counting
 from roadworthy.web.events import Batch, Reader, Single
 from roadworthy.web.service import text_of

@@ -12,7 +12,7 @@ import pytest
 from roadworthy.analysis.risk.prototypes import POLYP_COSTS, detector_tree
 from roadworthy.analysis.risk.tree import evaluate, expectation
 from roadworthy.monitor import Events, Monitor
-from roadworthy.monitor.self_test import expected_state
+from roadworthy.monitor.bundle import expected_state
 from roadworthy.report import numbers
 from roadworthy.web.pages import tree_now, tree_picture
 

@@ -13,8 +13,7 @@ from monitored import SUBJECT, Service, events, serving
 
 from roadworthy.cli.app import run
 from roadworthy.monitor import Bundle, EventError, Events, Monitor, Windows
-from roadworthy.monitor.bundle import Beforehand
-from roadworthy.monitor.self_test import expected_state
+from roadworthy.monitor.bundle import RatePrior, expected_state
 from roadworthy.web.offline import kept
 from roadworthy.web.state_file import beside
 
@@ -28,7 +27,7 @@ def titled() -> Bundle:
         plain,
         made={**plain.made, "subject": TITLE},
         windows=Windows((100, 1000), 60.0, True),
-        prior=Beforehand(0.04, 50.0).pseudo_events,
+        prior=RatePrior(0.04, 50.0),
     )
     return replace(made, self_test=expected_state(made))
 

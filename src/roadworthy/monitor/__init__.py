@@ -21,21 +21,14 @@ if TYPE_CHECKING:
     from .windows import Windows
 
 _HOME = {
-    "Alarm": "alarm",
-    "AlarmRule": "alarm",
-    "Audited": "labels",
-    "Bundle": "bundle",
-    "BundleError": "bundle",
-    "Coverage": "estimate",
-    "EventError": "events",
-    "Events": "events",
-    "Forecast": "estimate",
-    "Monitor": "monitor",
-    "Question": "labels",
-    "RiskState": "estimate",
-    "StateError": "state",
-    "Taken": "events",
-    "Windows": "windows",
+    "alarm": ("Alarm", "AlarmRule"),
+    "bundle": ("Bundle", "BundleError"),
+    "estimate": ("Coverage", "Forecast", "RiskState"),
+    "events": ("EventError", "Events", "Taken"),
+    "labels": ("Audited", "Question"),
+    "monitor": ("Monitor",),
+    "state": ("StateError",),
+    "windows": ("Windows",),
 }
 
 __all__ = [
@@ -58,9 +51,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{_HOME[name]}", __name__), name)
+    for module, names in _HOME.items():
+        if name in names:
+            return getattr(import_module(f".{module}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -1,32 +1,31 @@
-"""Where an alarm is decided: the rule with its burden of proof, the looks at a stream, and what is raised and cleared.
+"""Where an alarm is decided: the rule with its burden of proof, and what is raised and cleared.
 
-An alarm is raised if the risk is more likely than not above the tolerable, even if no shift at all is taken to be exp(burden)
-times likelier beforehand. The burden is set before release by simulation such that clean streams raise an alarm as seldom as
-stated (`roadworthy.monitor.threshold`, `docs/decisions/0012`). While an alarm is on the burden is lifted: it is cleared if
-the risk is likely tolerable (hysteresis). If events are autocorrelated, tau of them say as much as one: the burden is then taken
-from a table, and a longer stretch is read beside the window. If even the longest says too little, no alarm is raised.
+An alarm is raised if the risk is more likely than not above the tolerable, even if no shift at all is
+taken to be exp(burden) times likelier beforehand. The burden is set before release by simulation such
+that clean streams raise an alarm as seldom as stated (`roadworthy.monitor.threshold`). While an alarm
+is on the burden is lifted: it is cleared if the risk is likely tolerable (hysteresis).
 
-While a window's figures cannot be relied on, an alarm that is on is not cleared; if that lasts for a whole window, it is an
-alarm of its own ("cannot tell", until "can tell" again).
+If events are autocorrelated, tau of them say as much as one. The alarm then reads more events than
+its window, so that they still say enough, and takes its burden from a table over tau. If even the
+longest stretch says too little, no alarm can be raised.
 
->>> rule = AlarmRule(window=100, stride=50, burden=9.0, false_alarms="1 per month", events_per_day=1000.0)
+While there is no estimate, an alarm that is on is not cleared; if that lasts for a whole window, it
+is an alarm of its own ("cannot tell", until "can tell" again).
+
+>>> table = ((1.0, 100, 9.0), (4.0, 100, 5.0), (400.0, 10_000, 6.0))
+>>> rule = AlarmRule(100, 50, "1 per month", 1000.0, table)
 >>> round(1 / rule.per_event), rule.on, rule.off, f"{math.exp(rule.burden):,.0f} to 1"
 (30437, 0.0, -1.0, '8,103 to 1')
->>> from dataclasses import replace
->>> alike = replace(rule, by_time=((1.0, 9.0), (10.0, 4.0)), stretch=60, by_stretch=((1.0, 8.0), (100.0, 6.0)))
->>> [alike.passes(time) for time in (1.0, 10.0)]
-[(Pass(length=100, burden=9.0),), (Pass(length=100, burden=4.0), Pass(length=600, burden=7.0))]
+>>> [rule.at(time) for time in (1.0, 2.0, 40.0, 500.0)]
+[Reads(length=100, burden=9.0), Reads(length=100, burden=7.0), Reads(length=1000, burden=5.5), None]
 """
 
 from __future__ import annotations
 
 import math
 import re
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
-from itertools import pairwise
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -34,8 +33,8 @@ from numpy.typing import NDArray
 
 from roadworthy.analysis.risk.estimator import Odds
 from roadworthy.monitor import messages
-from roadworthy.monitor.autocorrelation import FEW, StreamTime
-from roadworthy.monitor.events import Cells, Floats
+from roadworthy.monitor.autocorrelation import FEW, HISTORY, StreamTime
+from roadworthy.monitor.events import Floats
 from roadworthy.monitor.messages import LEAST_SCORED
 from roadworthy.monitor.windows import CellScores
 
@@ -46,24 +45,18 @@ if TYPE_CHECKING:
 
 DAYS = {"hour": 1 / 24, "day": 1.0, "week": 7.0, "month": 30.436875, "year": 365.2425}
 LIKELIER = 0.0
-"""The log-odds from which on an alarm is raised: the risk is more likely than not above the tolerable."""
+"""The log-odds from which on an alarm is raised: the risk is more likely than not above the limit."""
 GAP = 1.0
 """An alarm is cleared so much below where it is raised, unless clean windows seldom get there."""
 LONGEST = 16_384
 """Events that are read at most, however alike they are: as many are always held."""
-LONGER = 2
-"""How many times as long as the window a stretch must be to be read beside it: each then gets half of the false alarms."""
-KEPT, SPANS_KEPT = 10_000, 1000
-"""Alarms, and spans of past alarms, that are remembered."""
-NOTHING_QUIET = (-math.inf, -math.inf)
-"""Levels below which no window lies."""
+KEPT = 10_000
+"""Alarms that are remembered."""
 _SLACK = 1.0001
 """A time that was tabled is not beyond the table by rounding."""
 _RATE = re.compile(
     r"\s*(\d+(?:\.\d+)?)\s*(?:per|a|an|/)\s*(hour|day|week|month|year)\s*", re.IGNORECASE
 )
-Ends = Sequence[int] | NDArray[np.intp]
-"""Places in a stream before which windows end, rising; a range if they are evenly spaced."""
 
 
 def alarms_per_day(text: str) -> float:
@@ -88,7 +81,7 @@ def odds_to_probability(log_odds: float) -> float:
     return 1.0 / (1.0 + small) if log_odds >= 0 else small / (1.0 + small)
 
 
-class Pass(NamedTuple):
+class Reads(NamedTuple):
     """So many events are read, and an alarm has this burden of proof."""
 
     length: int
@@ -102,43 +95,31 @@ class AlarmRule:
     window: int
     stride: int
     """Events between two looks."""
-    burden: float
-    """The logarithm of how many times likelier no shift is taken to be beforehand, if events are independent."""
     false_alarms: str
     events_per_day: float
+    table: tuple[tuple[float, int, float], ...]
+    """(autocorrelation time, events that are read, burden of proof): from time 1, the window, to the
+    time beyond which nothing that can be read says enough. The burden is the logarithm of how many
+    times likelier no shift is taken to be beforehand."""
     on: float = LIKELIER
-    """The log-odds from which on an alarm is then raised."""
+    """The log-odds from which on an alarm is raised, with the burden."""
     off: float = LIKELIER - GAP
     """The log-odds, without any burden, below which it is cleared."""
-    by_time: tuple[tuple[float, float], ...] = ()
-    """(autocorrelation time, burden) for streams whose events are alike. Beyond the last one a window says too little."""
-    quiet: tuple[float, float] = NOTHING_QUIET
-    """Mean shift score and mean expected error: a window below both is passed over, since it cannot come near an alarm."""
     detects: tuple[tuple[str, float], ...] = ()
-    """(kind of shift, probability of an alarm within two windows of a step from none to 30% of it), by simulation."""
-    notes: tuple[str, ...] = ()
-    stretch: int = 0
-    """Independent events that notice such a step: if a window holds fewer, a longer stretch is read that holds as many."""
-    by_stretch: tuple[tuple[float, float], ...] = ()
-    """(autocorrelation time, burden) for that stretch. Beyond the last one nothing that can be read says enough."""
+    """(kind of shift, probability of an alarm within two windows of a step from none to 30% of it)"""
     not_due: tuple[str, ...] = ()
     """Kinds of which 30% is still tolerable: no alarm is due for such a step."""
-    sure: float = math.inf
-    """The log-odds from which on nothing is to be proven, if clean data may cost as much as is tolerable; else infinity."""
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         alarms_per_day(self.false_alarms)
-        if not (self.window >= 2 and self.stride >= 1):
+        if not (self.window >= 2 and self.stride >= 1 and self.events_per_day > 0):
             raise ValueError(
-                f"An alarm needs a window of at least 2 events and a stride of at least 1, "
-                f"found {self.window}, {self.stride}."
+                "An alarm needs a window of at least 2 events, a stride of at least 1 and events per "
+                f"day above 0, found {self.window}, {self.stride}, {self.events_per_day}."
             )
-        if math.isnan(self.burden) or self.burden == math.inf:
-            raise ValueError(
-                f"A burden of proof is finite, or minus infinity, found {self.burden}."
-            )
-        if not self.events_per_day > 0:
-            raise ValueError(f"Events per day must be positive, found {self.events_per_day}.")
+        if not self.table or not np.isfinite(self.table).all():
+            raise ValueError(f"An alarm needs a table of finite burdens, found {self.table}.")
         if not self.off <= self.on:
             raise ValueError(f"An alarm needs off <= on, found off {self.off}, on {self.on}.")
 
@@ -148,77 +129,34 @@ class AlarmRule:
         return alarms_per_day(self.false_alarms) / self.events_per_day
 
     @property
-    def keeps_rate(self) -> bool:
-        """Whether it keeps the stated rate of false alarms: not if clean data cost about as much as is tolerable."""
-        return self.burden > -math.inf and self.sure == math.inf
+    def burden(self) -> float:
+        """The burden of proof if events are independent."""
+        return self.table[0][2]
 
-    def burden_at(self, time: float) -> float:
-        """The burden of the window for a stream of which `time` events say as much as one; infinity: it says too little."""
-        points = self.by_time or ((1.0, self.burden),)
-        return math.inf if time > _SLACK * points[-1][0] else _between(points, time)
-
-    def reach(self, time: float) -> int:
-        """Events of the longer stretch that is read; 0 if the window is about as long, or if none is long enough."""
-        if not self.by_stretch or time > _SLACK * self.by_stretch[-1][0]:
-            return 0
-        if time * _SLACK < self.by_stretch[0][0]:
-            return 0
-        length = min(math.ceil(self.stretch * time), LONGEST)
-        return length if length * _SLACK >= LONGER * self.window else 0
-
-    def passes(self, time: float) -> tuple[Pass, ...]:
-        """What is read of a stream of which `time` events say as much as one; nothing if nothing says enough."""
-        burden, length = self.burden_at(time), self.reach(time)
-        found = [Pass(self.window, burden)] if burden < math.inf or self.sure < math.inf else []
-        if length:
-            found.append(Pass(length, _between(self.by_stretch, time)))
-        return tuple(found)
+    def at(self, time: float) -> Reads | None:
+        """What is read of a stream of which `time` events say as much as one; None: too little."""
+        times, lengths, burdens = np.array(self.table).T
+        if not time <= _SLACK * times[-1]:
+            return None
+        at = math.log(time), np.log(times)
+        length = math.ceil(math.exp(np.interp(*at, np.log(lengths))) - 1e-6)
+        return Reads(length, float(np.interp(*at, burdens)))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values; an infinite number is null."""
-        record = asdict(self)
-        for name in ("burden", "sure"):
-            record[name] = _finite(record[name])
-        record["quiet"] = [*map(_finite, self.quiet)]
-        for name in ("by_time", "by_stretch"):
-            record[name] = [[time, _finite(burden)] for time, burden in record[name]]
-        return record
+        """Plain JSON values."""
+        return asdict(self)
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> AlarmRule:
         """The inverse of `to_dict`."""
-        found = dict(record)
-        found["burden"] = _or_infinite(record["burden"])
-        found["sure"] = math.inf if record["sure"] is None else float(record["sure"])
-        found["quiet"] = tuple(map(_or_infinite, record["quiet"]))
-        for name in ("by_time", "by_stretch"):
-            found[name] = tuple((float(t), _or_infinite(burden)) for t, burden in record[name])
-        found["detects"] = tuple((str(kind), float(p)) for kind, p in record["detects"])
-        for name in ("notes", "not_due"):
-            found[name] = tuple(map(str, record[name]))
-        return cls(**found)
-
-
-def _between(points: tuple[tuple[float, float], ...], time: float) -> float:
-    """The burden at a time, by the logarithm of it between two that are tabled."""
-    found = points[0][1]
-    for (t0, a), (t1, b) in pairwise(points):
-        if t0 <= time:
-            found = b if a == b else a + (b - a) * min(1.0, math.log(time / t0) / math.log(t1 / t0))
-    return found
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
-def _or_infinite(value: float | None) -> float:
-    return -math.inf if value is None else float(value)
+        pairs = {name: tuple(map(tuple, record[name])) for name in ("table", "detects")}
+        lists = {name: tuple(record[name]) for name in ("notes", "not_due")}
+        return cls(**{**record, **pairs, **lists})
 
 
 @dataclass(frozen=True)
 class Alarm:
-    """An alarm raised or cleared; or that figures could not be relied on for a whole window, and can be again."""
+    """An alarm raised or cleared; or that there was no estimate for a whole window, and is again."""
 
     time: float
     event: int
@@ -233,181 +171,111 @@ class Alarm:
     reason: str = ""
     """Why there is no estimate; or what labels say, if they raised it."""
     read: int = 0
-    """Events whose figures these are: the last window, or a longer stretch if events are alike."""
+    """Events whose figures these are: the last window, or more if events are autocorrelated."""
     by_labels: int = 0
     """Which of the alarms by labels it is, 1 the first; 0: an alarm by the scores."""
     alarm_log_odds: float | None = None
-    """What the alarm watched: the log-odds with its burden of proof if it was not on, without if it was."""
+    """What the alarm watched: the log-odds with its burden of proof if it was not on, else without."""
 
 
-@dataclass
-class Alarmed:
-    """The first and the last event of every alarm that is over, and where the one that is on began; 1 is the first event.
+def counts_before(
+    cells: NDArray[Any], ends: Sequence[int] | NDArray[Any], length: int, size: int
+) -> Floats:
+    """Counts by cell of the windows of so many events before each of these ends.
 
-    A shift that has ended is no sign of a new one, nor of how much events resemble each other: it is left out of both.
+    Events without a score (-1) are left out.
 
-    >>> Alarmed([(5, 8)]).quiet(10, 6).tolist()
-    [False, False, False, False, True, True]
+    >>> counts_before(np.array([0, 1, 1, -1, 0]), [2, 5], 3, 2).tolist()
+    [[1.0, 1.0], [1.0, 1.0]]
     """
-
-    spans: list[tuple[int, int]] = field(default_factory=list)
-    since: int | None = None
-
-    def end(self, event: int) -> None:
-        """The alarm is cleared."""
-        if self.since is not None:
-            self.spans = [*self.spans, (self.since, event)][-SPANS_KEPT:]
-        self.since = None
-
-    def quiet(self, last: int, count: int) -> NDArray[np.bool_]:
-        """Which of so many events up to the one with the number `last` belong to no alarm that is over."""
-        found, before = np.ones(count, dtype=bool), last - count
-        for start, stop in self.spans:
-            found[max(start - 1 - before, 0) : max(stop - before, 0)] = False
-        return found
-
-
-@dataclass(frozen=True)
-class Watched:
-    """What is watched, and how: everything about an alarm but its burden of proof."""
-
-    estimator: Estimator
-    scores: CellScores
-    window: int
-    stride: int
-    quiet: tuple[float, float] = NOTHING_QUIET
-
-    def odds_of(
-        self, streams: Sequence[np.ndarray], ends: Ends, *, length: int, shrink: float = 1.0
-    ) -> Odds:
-        """The odds of all windows of several streams, streams x ends; minus infinity for those that are passed over."""
-        found = np.full((2, len(streams), len(ends)), -math.inf)
-        loud = [self._loud(cells, ends, length) for cells in streams]
-        if any(len(at) for at in loud):
-            counts = np.concatenate(
-                [
-                    counts_before(cells, [int(ends[i]) for i in at.tolist()], length, self.cells)
-                    for cells, at in zip(streams, loud, strict=True)
-                ]
-            )
-            which = np.repeat(np.arange(len(streams)), [len(at) for at in loud])
-            odds = self.estimator.odds(counts, shrink=shrink)
-            found[:, which, np.concatenate(loud)] = odds
-        return Odds(*found)
-
-    def means(self, cells: np.ndarray, ends: Ends, *, length: int) -> tuple[Floats, Floats]:
-        """Mean shift score and mean expected error of each of these windows, of the events that have a score."""
-        scored = np.maximum(_sums(cells, ends, length, self._ones), 1.0)
-        shift, error = (_sums(cells, ends, length, by) for by in (self._shift, self._error))
-        return shift / scored, error / scored
-
-    @property
-    def cells(self) -> int:
-        """How many cells there are."""
-        return len(self.scores.shift)
-
-    def _loud(self, cells: np.ndarray, ends: Ends, length: int) -> NDArray[np.intp]:
-        """Which windows are not passed over."""
-        if not len(ends):
-            return np.zeros(0, dtype=np.intp)
-        scored = _sums(cells, ends, length, self._ones)
-        some = np.maximum(scored, 1.0)
-        loud = _sums(cells, ends, length, self._shift) >= self.quiet[0] * some
-        if self.quiet[1] <= 1.0:  # no mean error is larger
-            loud |= _sums(cells, ends, length, self._error) >= self.quiet[1] * some
-        loud &= scored >= LEAST_SCORED * length
-        return loud.nonzero()[0]
-
-    @cached_property
-    def _shift(self) -> Floats:
-        """What a cell adds to the shift score; one without a score (cell -1, the last) adds nothing."""
-        return np.append(self.scores.shift, 0.0)
-
-    @cached_property
-    def _error(self) -> Floats:
-        return np.append(self.scores.error, 0.0)
-
-    @cached_property
-    def _ones(self) -> Floats:
-        return np.append(np.ones(self.cells), 0.0)
-
-
-def _sums(cells: np.ndarray, ends: Ends, length: int, values: Floats) -> Floats:
-    """Sums of the values of the cells over the windows of so many events before each of these ends."""
     upto = np.asarray(ends)
-    starts = np.maximum(upto - length, 0)
-    first = int(starts[0])
-    total = np.concatenate([[0.0], np.cumsum(values.take(cells[first : int(upto[-1])]))])
-    found: Floats = total[upto - first] - total[starts - first]
-    return found
+    since = np.maximum(upto - length, 0)
+    # Windows overlap: each stretch between two edges is counted once.
+    edges = np.unique(np.concatenate([since, upto]))
+    part = cells[edges[0] : edges[-1]].astype(np.int64)
+    rows = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
+    counted = np.bincount((rows * size + part)[part >= 0], minlength=(len(edges) - 1) * size)
+    total = np.zeros((len(edges), size))
+    np.cumsum(counted.reshape(-1, size), axis=0, out=total[1:])
+    result: Floats = total[edges.searchsorted(upto)] - total[edges.searchsorted(since)]
+    return result
 
 
-def counts_before(cells: np.ndarray, ends: Ends, length: int, size: int) -> Floats:
-    """Counts by cell of the windows of so many events before each of these ends; events without a score are left out."""
-    counts = np.empty((len(ends), size))
-    for row, end in zip(counts, ends, strict=True):
-        part = cells[max(int(end) - length, 0) : int(end)]
-        row[:] = np.bincount(part[part >= 0], minlength=size)
-    return counts
+def odds_before(
+    estimator: Estimator,
+    cells: NDArray[Any],
+    ends: Sequence[int] | NDArray[Any],
+    *,
+    length: int,
+    shrink: float = 1.0,
+    least: float = -math.inf,
+) -> Odds:
+    """The odds of the windows of so many events before each of these ends.
+
+    They are minus infinity for windows in which too few events have a score, and for those whose
+    evidence cannot be `least`: to work out all of them would cost more than to count the events.
+    """
+    calibration = estimator.calibration
+    bins = calibration.shift.bins
+    counts = counts_before(cells // (calibration.cells // bins), ends, length, bins)
+    near = counts.sum(axis=1) >= LEAST_SCORED * length
+    if least > 0.0:
+        near &= estimator.most_evidence(counts, shrink=shrink) >= least
+    found = np.full((2, len(ends)), -math.inf)
+    if near.any():
+        some = counts_before(cells, np.asarray(ends)[near], length, calibration.cells)
+        found[:, near] = estimator.odds(some, shrink=shrink)
+    return Odds(*found)
 
 
 class Watch:
-    """The alarm of one stream by its scores: what is on, since when, and what to say next."""
+    """The alarm of one stream by its scores: what is on, and what to say next."""
 
-    def __init__(self, bundle: Bundle, scores: CellScores) -> None:
-        self.bundle, self.scores, self.rule = bundle, scores, bundle.alarm
+    def __init__(self, bundle: Bundle, rule: AlarmRule, scores: CellScores) -> None:
+        self.bundle, self.rule = bundle, rule
         self.active = False
         """Whether an alarm is on."""
         self.cannot_tell = False
-        """Whether figures cannot be relied on for so long that it is an alarm."""
+        """Whether there has been no estimate for so long that it is an alarm."""
         self.doubted: int | None = None
-        """The event since which figures cannot be relied on; None if they can."""
-        self.alarmed = Alarmed()
-        self.time = StreamTime(bundle, scores)
-        self._passes_by: tuple[float, tuple[Pass, ...]] = (math.nan, ())
+        """The event since which there is no estimate; None if there is one."""
+        self.time = StreamTime(scores, rule.window)
         self._looked = 0
         self._said: list[Alarm] = []
 
     def due(self, counted: int) -> bool:
         """Whether there is something to look at."""
-        if (
-            self.rule is not None
-            and counted >= (self._looked // self.rule.stride + 1) * self.rule.stride
-        ):
-            return True
-        return counted >= self.time.next
+        stride = self.rule.stride
+        return counted >= min((self._looked // stride + 1) * stride, self.time.next)
 
     def look(self, state: State) -> list[Alarm]:
-        """Evaluate the windows that have become due since the last look; what is to be said of them."""
-        counted, self._said = state.counted, []
-        if not self.due(counted):
+        """Evaluate the windows that have become due since the last look; what is to be said."""
+        self._said = []
+        if not self.due(state.counted):
             return []
-        # Windows that were due before the time is read are judged by what was known then, however events come in calls.
-        self._evaluate(state, min(counted, self.time.next - 1))
-        while self.time.next <= counted:
-            # An alarm whose time lets nothing be read would never be cleared.
-            keep = self.active and bool(self._passes())
-            self._read_time(state, self.time.next, keep=keep)
-            self._evaluate(state, min(counted, self.time.next - 1))
+        # Windows due before the time is read are judged by what was known then, however events come.
+        self._evaluate(state)
+        while self.time.next <= state.counted:
+            # While an alarm is on, the shift itself must not look like correlation.
+            keep = self.active and self.time.known and self._reads is not None
+            self.time.read(self._held(state, self.time.next), self.time.next, keep=keep)
+            self._evaluate(state)
         return self._said
 
     def look_again(self, state: State) -> list[Alarm]:
         """Begin anew with what a state holds, after a merge: one look at its last window."""
-        self.active, self.doubted, self.cannot_tell, self.alarmed = False, None, False, Alarmed()
+        self.active, self.doubted, self.cannot_tell = False, None, False
         self._looked, self._said = state.counted, []
-        self._read_time(state, state.counted, keep=False)
-        if self.rule and len(state.recent) >= self.rule.window and state.counted >= self.time.first:
+        self.time.read(state.recent.cell, state.counted, keep=False)
+        if len(state.recent) >= self.rule.window and state.counted >= self.time.first:
             self._walk(state, range(state.counted, state.counted + 1))
         return self._said
 
-    def watched_at(self, state: State, position: int, *, on: bool) -> float | None:
-        """The log-odds that the alarm watched after so many events, if it was on or not; None if it could read nothing."""
-        end = position - (state.counted - len(state.recent))
-        if self.rule is None or end < self.rule.window:
+    def watched_now(self, state: State) -> float | None:
+        """The log-odds that the alarm watches after the last event; None if it can read nothing."""
+        if len(state.recent) < self.rule.window:
             return None
-        _, values = self._passed(state, [end], on=on, whole=True)
-        highest = float(values.max(initial=-math.inf))
-        return highest if math.isfinite(highest) else None
+        return _finite(float(self._log_odds(state, [len(state.recent)], whole=True)[0]))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -416,218 +284,147 @@ class Watch:
             "cannot_tell": self.cannot_tell,
             "doubted": self.doubted,
             "looked": self._looked,
-            "spans": [list(span) for span in self.alarmed.spans],
-            "since": self.alarmed.since,
-            **self.time.to_dict(),
+            "time": self.time.value,
+            "time_known": self.time.known,
+            "next_time": self.time.next,
         }
 
     def restore(self, record: dict[str, Any]) -> None:
         """The inverse of `to_dict`."""
-        self.active, self.cannot_tell = bool(record["active"]), bool(record["cannot_tell"])
-        self.doubted, self._looked = record["doubted"], int(record["looked"])
-        self.alarmed = Alarmed([(int(a), int(b)) for a, b in record["spans"]], record["since"])
-        self.time.restore(record)
+        self.active, self.cannot_tell = record["active"], record["cannot_tell"]
+        self.doubted, self._looked = record["doubted"], record["looked"]
+        self.time.value, self.time.known = record["time"], record["time_known"]
+        self.time.next = record["next_time"]
 
-    def _read_time(self, state: State, counted: int, *, keep: bool) -> None:
-        cells = self._upto(state, counted)
-        partial = bool(self.alarmed.spans) and not keep
-        if partial:
-            cells = cells[self.alarmed.quiet(counted, len(cells))]
-        self.time.read(cells, counted, keep=keep, partial=partial)
+    @property
+    def _reads(self) -> Reads | None:
+        return self.rule.at(self.time.value)
 
-    def _upto(self, state: State, counted: int) -> Cells:
-        """The events from which the time is read when so many had been counted."""
-        held = state.recent.cell
-        return held[: max(len(held) - (state.counted - counted), 0)][-self.time.history :]
+    @property
+    def _shrink(self) -> float:
+        """Independent events over counted ones."""
+        return 1.0 / min(self.time.value, float(HISTORY))
 
-    def _evaluate(self, state: State, upto: int) -> None:
-        """Look at every window that is due until so many events were counted, or until the time is read again."""
-        rule = self.rule
-        if rule is None or upto <= self._looked:
-            return
-        gone = state.counted - len(state.recent)
-        # Before so many events nothing is known of how much they resemble each other; and a window must still be held.
-        first = max(self._looked + 1, self.time.first, gone + rule.window)
-        positions = range(-(-first // rule.stride) * rule.stride, upto + 1, rule.stride)
-        while positions:
-            done = self._walk(state, positions)
-            positions = positions[done : bisect_left(positions, self.time.next)]
-        self._looked = min(upto, self.time.next - 1)
+    def _held(self, state: State, counted: int) -> NDArray[np.int16]:
+        """The events that were held when so many had been counted."""
+        return state.recent.cell[: max(len(state.recent) - (state.counted - counted), 0)]
+
+    def _evaluate(self, state: State) -> None:
+        """Look at every window that is due before the time is read again."""
+        stride, gone = self.rule.stride, state.counted - len(state.recent)
+        # Before so many events nothing is known of their correlation; a window must still be held.
+        first = max(self._looked + 1, self.time.first, gone + self.rule.window)
+        first = -(-first // stride) * stride
+        while positions := range(first, min(state.counted, self.time.next - 1) + 1, stride):
+            first = positions[0] + self._walk(state, positions) * stride
+        self._looked = max(self._looked, min(state.counted, self.time.next - 1))
 
     def _walk(self, state: State, positions: range) -> int:
-        """Look at one window after the other, up to one at which an alarm is raised or cleared: what is read then changes.
+        """Look at one window after the other, until an alarm is raised or cleared.
 
-        Returns how many were looked at.
+        What is read changes then. Returns how many were looked at.
         """
-        assert self.rule is not None
-        on, off, gone = self.rule.on, self.rule.off, state.counted - len(state.recent)
-        ends = range(positions[0] - gone, positions[-1] - gone + 1, positions.step)
-        passes, values = self._passed(state, ends, on=self.active, whole=self.active)
-        # Once a window it is asked whether its figures can be relied on.
-        asked = [i for i, p in enumerate(positions) if p % self.rule.window < self.rule.stride]
-        doubts = dict(zip(asked, self._doubts(state, [ends[i] for i in asked]), strict=True))
-        calm = not (self.active or self.doubted is not None or any(doubts.values()))
-        if calm and (values < on).all():
-            return len(positions)
-        highest = values.max(axis=0, initial=-math.inf).tolist()
-        for i, (position, end) in enumerate(zip(positions, ends, strict=True)):
-            above = highest[i] >= on
-            if above and not self.active and self._lengthened(state, position):
+        rule, gone = self.rule, state.counted - len(state.recent)
+        ends = np.array(positions) - gone
+        values = self._log_odds(state, ends, whole=self.active).tolist()
+        # Once a window it is asked whether there is an estimate.
+        asked = [i for i, p in enumerate(positions) if p % rule.window < rule.stride]
+        doubts = dict(zip(asked, self._doubts(state, ends[asked]), strict=True))
+        for i, (position, end, value) in enumerate(
+            zip(positions, ends.tolist(), values, strict=True)
+        ):
+            raised = not self.active and value >= rule.on
+            if raised and self.time.lengthened(self._held(state, position), position):
                 return i  # looked at again, by the time that is known now
             if i in doubts:
-                self._reliable(state, position, end, doubts[i])
-            if not self.active and above:
-                if self.cannot_tell and self._doubts(state, [end])[0] is None:
-                    self._reliable(state, position, end, None)
-                at = next(p for p, v in zip(passes, values[:, i], strict=True) if v >= on)
-                self._say(state, position, end, "raised", at)
+                self._note_doubt(state, end, doubts[i])
+            if raised:
+                self._say(state, end, "raised")
                 return i + 1
-            if self.active and highest[i] < off and not self._unreadable(state, end, highest[i]):
-                at = passes[int(values[:, i].argmax())]
-                self._say(state, position, end, "cleared", at._replace(burden=-math.inf))
+            if self.active and -math.inf < value < rule.off and not self._doubts(state, [end])[0]:
+                self._say(state, end, "cleared")
                 return i + 1
         return len(positions)
 
-    def _lengthened(self, state: State, position: int) -> bool:
-        cells = self._upto(state, position)
-        return self.time.lengthened(cells[self.alarmed.quiet(position, len(cells))], position)
+    def _log_odds(self, state: State, ends: Sequence[int] | NDArray[Any], *, whole: bool) -> Floats:
+        """What the alarm watches at each of these ends: minus infinity if there is too little.
 
-    def _passed(
-        self, state: State, ends: Ends, *, on: bool, whole: bool
-    ) -> tuple[tuple[Pass, ...], Floats]:
-        """What is read, and the log-odds (passes x ends) that it gives: minus infinity for too few events.
-
-        The burden is lifted for an alarm that is `on`; the `whole` stream is looked at, or what is quiet passed over.
+        The `whole` stream is worked out, or what cannot raise an alarm is passed over.
         """
-        assert self.rule is not None
-        passes = self._passes() if self.bundle.estimator.separation.enough else ()
-        watched = replace(self._watched, quiet=NOTHING_QUIET) if whole else self._watched
-        values = np.full((len(passes), len(ends)), -math.inf)
-        for value, (length, burden) in zip(values, passes, strict=True):
-            cells, upto, held = self._read(state, ends, length)
-            enough = np.asarray(held) >= length
-            if enough.any():
-                some = upto if enough.all() else np.asarray(upto)[enough]
-                odds = watched.odds_of([cells], some, length=length, shrink=self.time.shrink())
-                value[enough] = odds.judged(-math.inf if on else burden, self.rule.sure)[0]
-        return passes, values
+        reads, upto = self._reads, np.asarray(ends)
+        if reads is None or not self.bundle.estimator.separation.enough:
+            return np.full(len(upto), -math.inf)
+        length, burden = reads
+        odds = odds_before(
+            self.bundle.estimator,
+            state.recent.cell,
+            upto,
+            length=length,
+            shrink=self._shrink,
+            least=-math.inf if whole else burden,
+        )
+        return np.where(upto < length, -math.inf, odds.judged(-math.inf if self.active else burden))
 
-    def _passes(self) -> tuple[Pass, ...]:
-        assert self.rule is not None
-        if self._passes_by[0] != self.time.value:
-            self._passes_by = self.time.value, self.rule.passes(self.time.value)
-        return self._passes_by[1]
-
-    def _read(self, state: State, ends: Ends, length: int) -> tuple[Cells, Ends, Ends]:
-        """The events of which so many are read, where they end, and how many there are up to there.
-
-        Beyond the window they are those outside past alarms.
-        """
-        assert self.rule is not None
-        cells = state.recent.cell
-        if length <= self.rule.window or not self.alarmed.spans:
-            return cells, ends, ends
-        quiet = self.alarmed.quiet(state.counted, len(cells))
-        before = np.concatenate([[0], np.cumsum(quiet)])
-        upto = before[np.asarray(ends)]
-        reach = before[np.maximum(np.asarray(ends) - self.time.history, 0)]
-        return cells[quiet], upto, upto - reach
-
-    def _unreadable(self, state: State, end: int, highest: float) -> bool:
-        """Whether it is unknown if the risk up to there is tolerable: nothing was read, or nothing that can be relied on."""
-        if highest == -math.inf or self._doubts(state, [end])[0] is not None:
-            return True
-        for length, _ in self._passes():
-            cells, (last,), (held,) = self._read(state, [end], length)
-            part = cells[max(int(last) - length, 0) : int(last)]
-            if held >= length and np.count_nonzero(part >= 0) < LEAST_SCORED * length:
-                return True
-        return False
-
-    def _doubts(self, state: State, ends: Sequence[int]) -> list[str | None]:
-        """Why the figures of windows cannot be relied on; None if they can."""
-        assert self.rule is not None
-        if not ends:
+    def _doubts(self, state: State, ends: Sequence[int] | NDArray[Any]) -> list[str | None]:
+        """Why there is no estimate of the events read up to each of these ends; None if there is."""
+        if not len(ends):
             return []
-        window, time = self.rule.window, self.time.value
-        counts = counts_before(state.recent.cell, ends, window, self._watched.cells)
+        reads, estimator = self._reads, self.bundle.estimator
+        length = reads.length if reads else self.rule.window
+        counts = counts_before(state.recent.cell, ends, length, estimator.calibration.cells)
         few = [
-            messages.too_few_scored(self.bundle.calibration, int(n), window)
-            for n in counts.sum(axis=1)
+            messages.too_few_scored(estimator.calibration, int(n), min(int(end), length))
+            for n, end in zip(counts.sum(axis=1), ends, strict=True)
         ]
-        if self._passes():
-            reasons: Sequence[str | None] = self.bundle.estimator.doubt(
-                counts, shrink=self.time.shrink()
-            )
+        if reads is not None:
+            reasons = estimator.doubt(counts, shrink=self._shrink)
         else:
             # At the start of a stream nothing can be said yet, and that is no alarm.
-            since = FEW if math.isfinite(time) else 2 * (FEW + window)
-            gone = state.counted - len(state.recent)
-            why = messages.too_alike(self.rule, time)
-            reasons = [why if gone + end >= since else None for end in ends]
+            since = FEW if math.isfinite(self.time.value) else 2 * (FEW + self.rule.window)
+            since -= state.counted - len(state.recent)
+            why = messages.too_alike(self.rule, self.time.value)
+            reasons = tuple(why if end >= since else None for end in ends)
         return [none or reason for none, reason in zip(few, reasons, strict=True)]
 
-    @cached_property
-    def _watched(self) -> Watched:
-        rule = self.rule
-        assert rule is not None
-        return Watched(self.bundle.estimator, self.scores, rule.window, rule.stride, rule.quiet)
-
-    def _reliable(self, state: State, position: int, end: int, reason: str | None) -> None:
-        """Whether figures can be relied on now; if they cannot for a whole window, that is said."""
-        assert self.rule is not None
+    def _note_doubt(self, state: State, end: int, reason: str | None) -> None:
+        """If there has been no estimate for a whole window, that is said; and if there is again."""
+        position = end + state.counted - len(state.recent)
         if reason is None:
             self.doubted = None
             if self.cannot_tell:
-                self._say(state, position, end, "can tell")
+                self._say(state, end, "can tell")
         elif self.doubted is None:
             self.doubted = position
         elif not self.cannot_tell and position - self.doubted >= self.rule.window:
-            self._say(state, position, end, "cannot tell", reason=reason)
+            self._say(state, end, "cannot tell", reason)
 
-    def _say(
-        self,
-        state: State,
-        position: int,
-        end: int,
-        kind: str,
-        at: Pass | None = None,
-        reason: str = "",
-    ) -> None:
+    def _say(self, state: State, end: int, kind: str, reason: str = "") -> None:
         """Note an alarm with the figures of the events that were read."""
-        assert self.rule is not None
-        alone = -math.inf if self.active else self.rule.burden_at(self.time.value)
-        length, burden = at or Pass(self.rule.window, alone)
-        when = float(state.recent.time[end - 1])
-        if kind == "cannot tell":
-            self.cannot_tell = True
-            self._said.append(Alarm(when, position, kind, reason=reason, read=length))
-            return
-        cells, (last,), _ = self._read(state, [end], length)
-        counts = counts_before(cells, [int(last)], length, self._watched.cells)
-        time = self.time.of(state.recent.cell[:end]) if kind == "can tell" else None
-        shrink = self.time.shrink(time)
-        found = self.bundle.estimator.estimate(counts, shrink=shrink)
-        few = messages.too_few_scored(self.bundle.calibration, int(counts.sum()), length)
-        doubt = few or found.cannot_tell[0]
+        length, burden = self._reads or Reads(self.rule.window, math.inf)
+        when = float(state.recent.time[end - 1]), end + state.counted - len(state.recent), kind
+        doubt = reason or self._doubts(state, [end])[0]
         if doubt:
-            # That scores match no calibrated condition is why it is raised; what it costs is unknown.
-            reason = doubt if kind == "raised" else ""
-            self._said.append(Alarm(when, position, kind, reason=reason, read=length))
+            # That scores match no calibrated condition is why it is raised; the cost is unknown.
+            shown = doubt if kind in ("raised", "cannot tell") else ""
+            self._said.append(Alarm(*when, reason=shown, read=length))
         else:
-            odds = self.bundle.estimator.odds(counts, shrink=shrink)
-            above, judged = float(odds.above[0]), float(odds.judged(burden, self.rule.sure)[0])
-            figures = odds_to_probability(above), float(found.risk[0]), above
-            judged_or_none = _finite(judged)
-            self._said.append(
-                Alarm(when, position, kind, *figures, read=length, alarm_log_odds=judged_or_none)
-            )
-        if kind == "can tell":
-            self.cannot_tell = False
-        elif kind == "raised":
-            self.active = True
-            # Within two windows of a step it should have been noticed: they hold what raised the alarm.
-            self.alarmed.since = max(position - max(length, 2 * self.rule.window) + 1, 1)
+            estimator = self.bundle.estimator
+            # There may be an estimate before there is an upper limit of the time.
+            time = self.time.value if self._reads else self.time.of(state.recent.cell[:end])
+            shrink = 1.0 / time
+            counts = counts_before(state.recent.cell, [end], length, estimator.calibration.cells)
+            odds = estimator.odds(counts, shrink=shrink)
+            above = float(odds.above[0])
+            risk = float(estimator.estimate(counts, shrink=shrink).risk[0])
+            judged = float(odds.judged(-math.inf if self.active else burden)[0])
+            figures = odds_to_probability(above), risk, above
+            watched = _finite(judged)
+            self._said.append(Alarm(*when, *figures, read=length, alarm_log_odds=watched))
+        if kind in ("raised", "cleared"):
+            self.active = kind == "raised"
         else:
-            self.active = False
-            self.alarmed.end(position)
+            self.cannot_tell = kind == "cannot tell"
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

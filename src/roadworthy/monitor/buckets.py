@@ -1,8 +1,9 @@
-"""Whole-number counts by time bucket and cell: what is kept of events that are no longer held one by one.
+"""Whole-number counts by time bucket and cell: what is kept of events no longer held one by one.
 
-A bucket is `width` seconds wide at first. Once the newest event is `keep` buckets ahead, two neighbours become one of twice
-the width, and so on: memory grows with the logarithm of the time. Which bucket an instant lies in depends on the newest time
-alone, so that the buckets of two replicas add up exactly.
+A bucket is `width` seconds wide at first. Once the newest event is `keep` buckets ahead, two
+neighbours become one of twice the width, and so on: memory grows with the logarithm of the time.
+Which bucket an instant lies in depends on the newest time alone, so that the buckets of two replicas
+add up exactly.
 
 >>> buckets = Buckets(cells=2, width=60.0, keep=4)
 >>> buckets.add(np.array([0.0, 10.0, 70.0]), np.array([0, 1, -1]))
@@ -120,23 +121,10 @@ class Buckets:
         self._waiting = 0
         self._advance(int(numbers.max()))
         order = numbers.argsort(kind="stable")
-        numbers, columns = numbers[order], columns[order]
-        end = len(numbers)
-        for level in range(LEVELS):  # the newest first
-            start = (
-                int(numbers.searchsorted(self._edge(level) << level)) if level < LEVELS - 1 else 0
-            )
-            self._count(level, numbers[start:end] >> level, columns[start:end])
-            end = start
-            if not end:
-                return
-
-    def _count(self, level: int, numbers: Ints, columns: Ints) -> None:
-        """Count events in buckets of one level, of which there are at most some hundred."""
-        for number in np.unique(numbers).tolist():
-            start, end = np.searchsorted(numbers, [number, number + 1])
-            row = np.bincount(columns[start:end], minlength=self.cells + 1)
-            self._row(level, number)[:] += row
+        found, starts = np.unique(numbers[order], return_index=True)
+        for number, part in zip(found.tolist(), np.split(columns[order], starts[1:]), strict=True):
+            row = self._row(*self._home(0, number))
+            row += np.bincount(part, minlength=self.cells + 1)
 
     def _row(self, level: int, number: int) -> Ints:
         return self._rows.setdefault((level, number), np.zeros(self.cells + 1, dtype=np.int64))

@@ -40,12 +40,14 @@ LONGER = 10
 """A second window, so many times as long as the alarm's, to compare with the forecast."""
 PRIOR_EVENTS = 20.0
 """Events that an expected rate of shift is worth."""
-JEFFREYS = (0.5, 0.5)
-"""Pseudo-events, shifted and clean, that favour no rate."""
 RATES = tuple(np.repeat(np.linspace(0.1, 1.0, 10), 3).tolist())
 """Rates of shift at which windows are drawn to see how often the intervals hold the truth."""
 TOLERATED = 0.2
 """The share of shifted events, beyond those expected, whose cost is the limit if none is given."""
+ALL_SCORES = (
+    "No detector set. Costs of alarms assume that all scores combined raise them, at the threshold "
+    "that separates shifted from clean rows best."
+)
 ENDINGS = (".gz", ".csv", ".tsv", ".parquet", ".pq")
 """Of tables of scores."""
 
@@ -76,12 +78,13 @@ def calibrate(
     tells. `detector` and `threshold` name the score whose alarms call a person. `prior` is the
     share of shifted events that is expected. `progress` is called with the name of each stage.
     """
-    from roadworthy.analysis.risk.prototypes import accuracy_tree
+    from roadworthy.analysis.risk.prototypes import accuracy_tree, asks_for_alarms
     from roadworthy.analysis.risk.tolerable import refuse_out_of_reach
     from roadworthy.data.samples import DataError
     from roadworthy.data.scores import ScoreTable
     from roadworthy.monitor import Bundle, Windows
     from roadworthy.monitor.alarm import alarms_per_day
+    from roadworthy.monitor.bundle import RatePrior
 
     tree = accuracy_tree() if tree is None else tree
     constants = dict(constants or {})
@@ -99,7 +102,11 @@ def calibrate(
             "shifted them as their kind, or let `roadworthy assess` make some"
         )
     deployed = _deployed(table, tree, detector, threshold)
-    notes = [*table.notes, *_detector_notes(tree, deployed)]
+    notes = [*table.notes]
+    if deployed is not None:
+        notes.append(f"Alarms that call a person: {deployed}.")
+    elif asks_for_alarms(tree):
+        notes.append(ALL_SCORES)
     rows = LabelledRows(table.columns, table.kind, table.correct, table.group)
     progress("learning how shift looks")
     calibration = rows.calibrated(deployed=deployed)
@@ -115,14 +122,14 @@ def calibrate(
         subject=subject or stem(table.source),
         constants=constants,
         tolerable=limit,
-        prior=JEFFREYS if prior is None else _pseudo_events(prior, prior_events),
+        prior=None if prior is None else RatePrior(prior, prior_events),
         windows=windows,
         alarm_window=window,
         false_alarms=false_alarms,
         events_per_day=events_per_day or pace(table) or EVENTS_PER_DAY,
         expected_rate=prior or 0.0,
         coverage=coverage,
-        made={"source": table.source, "notes": notes, "warnings": reversed_outcomes(table)},
+        made={"source": table.source, "notes": notes},
         made_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     )
     highest = bundle.estimator.forecast(1.0)[2]
@@ -202,27 +209,6 @@ def stem(source: str | os.PathLike[str]) -> str:
     return name
 
 
-def reversed_outcomes(table: ScoreTable) -> list[str]:
-    """A warning if clean answers are right less often than shifted ones, by more than chance."""
-    from roadworthy.statistics import clustered_proportion
-
-    assert table.kind is not None and table.correct is not None
-    clean, right = table.kind == CLEAN, table.correct.astype(float)
-    without, under = (
-        clustered_proportion(right[rows], None if table.group is None else table.group[rows])
-        for rows in (clean, ~clean)
-    )
-    worse = any(
-        right[table.kind == k].mean() < right[clean].mean() for k in set(table.kind[~clean])
-    )
-    if without.high >= under.low or worse:
-        return []
-    return [
-        f"Clean answers are right less often ({right[clean].mean():.1%}) than shifted ones "
-        f"({right[~clean].mean():.1%}); check the columns of outcomes and kinds"
-    ]
-
-
 def _deployed(
     table: ScoreTable, tree: Tree, detector: str | None, threshold: float | None
 ) -> Deployed | None:
@@ -254,29 +240,6 @@ def _deployed(
     if not np.isfinite(chosen):
         raise DataError(f"a threshold is a finite number, found {chosen}")
     return Deployed(detector, chosen)
-
-
-def _detector_notes(tree: Tree, deployed: Deployed | None) -> list[str]:
-    from roadworthy.analysis.risk.prototypes import asks_for_alarms
-
-    if deployed is not None:
-        return [f"Alarms that call a person: {deployed}."]
-    if not asks_for_alarms(tree):
-        return []
-    return [
-        "No detector set. Costs of alarms assume that all scores combined raise them, at the "
-        "threshold that separates shifted from clean rows best."
-    ]
-
-
-def _pseudo_events(rate: float, events: float) -> tuple[float, float]:
-    """Shifted and clean events that an expected rate is worth."""
-    if not (0.0 < rate < 1.0 and 0.0 < events < np.inf):
-        raise ValueError(
-            "an expected rate of shift lies above 0 and below 1 and is worth more than 0 events, "
-            f"found {rate:g} and {events:g}"
-        )
-    return rate * events, (1.0 - rate) * events
 
 
 class LabelledRows(NamedTuple):

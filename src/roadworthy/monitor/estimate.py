@@ -30,7 +30,9 @@ BLIND = (
     "wrong answers that none of the supervisors' scores reflect",
 )
 """What no estimate without labels can see."""
-MINUTE = 60.0
+MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
+ENOUGH = 1000
+"""Events, over an hour at least, from which the pace of a stream is judged."""
 LONG_AGO = 1e8
 """Seconds below which a time counts from the beginning of something, not from 1970."""
 
@@ -124,16 +126,8 @@ class RiskState:
 
 
 _FIGURES = (
-    "rate",
-    "rate_low",
-    "rate_high",
-    "accuracy",
-    "accuracy_low",
-    "accuracy_high",
-    "risk",
-    "risk_low",
-    "risk_high",
-    "strangeness",
+    *("rate", "rate_low", "rate_high", "accuracy", "accuracy_low", "accuracy_high"),
+    *("risk", "risk_low", "risk_high", "strangeness"),
 )
 
 
@@ -223,19 +217,12 @@ def _figures(estimates: Estimates, i: int) -> dict[str, Any]:
 
 
 def _events_per_day(state: State) -> float | None:
-    """How fast events come; None if an hour and a thousand events are not there yet, or if events had no times of their own.
+    """How fast events come; None before an hour and a thousand events, or without times of 1970 on.
 
-    The first minute is left out with its events: if these come in posts, there is one post more than there are pauses.
+    The first bucket is left out: if events come in posts, there is one post more than pauses.
     """
-    times = state.recent.time
-    if len(times) < messages.ENOUGH or (times[0] < LONG_AGO and (np.diff(times) == 1.0).all()):
+    if state.counted < ENOUGH or state.newest < LONG_AGO:
         return None
-    begun, last = float(times[0]) + MINUTE, float(times[-1])
-    events = len(times) - int(np.searchsorted(times, begun))
-    if last - times[0] < messages.HOUR and not state.whole:
-        # A fast stream, of whose last hours the buckets tell more than is held.
-        spans = [span for span in state.buckets.spans() if span[0][0] >= last - messages.DAY]
-        begun = spans[0][0][1]
-        events = int(sum(counts.sum() for _, counts in spans[1:]))
-    enough = last - begun >= messages.HOUR - MINUTE
-    return events / (last - begun) * messages.DAY if enough else None
+    (_, begun), first = state.buckets.spans()[0]
+    span = state.newest - begun
+    return (state.counted - int(first.sum())) / span * DAY if span >= HOUR - MINUTE else None

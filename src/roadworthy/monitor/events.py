@@ -98,13 +98,6 @@ def id_order(id: Id) -> tuple[bool, Id]:
     return isinstance(id, str), id
 
 
-def checked_time(time: float, id: Any) -> float:
-    """The time of one event, refused as `checked_times` does."""
-    if not -LATEST < time < LATEST:
-        raise EventError(f"Event {id!r} has the time {time}. Give finite seconds since 1970.")
-    return float(time)
-
-
 def checked_times(time: ArrayLike, n: int, shown: Callable[[int], str]) -> Floats:
     """Times as numbers; one that is not finite, or that no clock shows, is refused with its event."""
     times = np.asarray(time, dtype=np.float64)

@@ -1,19 +1,20 @@
-"""The event tree at work on a stream: events in, risk out, with an alarm if it is no longer tolerable.
+"""The event tree at work on a stream: events in, risk out, with an alarm if it is not tolerable.
 
 >>> from roadworthy.analysis.risk.calibration import calibrate
 >>> from roadworthy.analysis.risk.prototypes import accuracy_tree
->>> from roadworthy.monitor.bundle import Bundle
 >>> from roadworthy.monitor.windows import Windows
 >>> rng = np.random.default_rng(0)
 >>> shifted = np.repeat([0, 1], 500)
 >>> scores, right = rng.normal(2.5 * shifted), rng.random(1000) < np.where(shifted, 0.4, 0.9)
 >>> calibration = calibrate({"energy": scores}, np.where(shifted, "fog", "clean"), right)
->>> monitor = Monitor(Bundle.compile(calibration, accuracy_tree(), subject="lesion-2.3.1", windows=Windows((100,))))
+>>> windows = Windows((100,))
+>>> bundle = Bundle.compile(calibration, accuracy_tree(), subject="lesion-2.3.1", windows=windows)
+>>> monitor = Monitor(bundle)
 >>> monitor.update(Events(["a", "b", "a"], [1.0, 2.0, 1.0], columns={"energy": [0.1, 0.2, 0.1]}))
 Taken(accepted=2, repeated=1, late=0, unscored=0, ahead=0)
 >>> monitor.risk().notes[0]
 '2 of 100 events so far. Until the window is full, the prior counts as well.'
->>> _ = monitor.update(Events(None, None, columns={"energy": rng.normal(2.5, size=100)}))
+>>> _ = monitor.update(Events(columns={"energy": rng.normal(2.5, size=100)}))
 >>> monitor.risk().rate > 0.7
 True
 """
@@ -28,7 +29,8 @@ import numpy as np
 
 from roadworthy.monitor import labels as auditing
 from roadworthy.monitor import messages
-from roadworthy.monitor.alarm import KEPT, LONGEST, Alarm, Alarmed, Watch, odds_to_probability
+from roadworthy.monitor.alarm import KEPT, LONGEST, Alarm, Watch, odds_to_probability
+from roadworthy.monitor.autocorrelation import StreamTime
 from roadworthy.monitor.bundle import Bundle
 from roadworthy.monitor.estimate import RiskState, Span, states_of
 from roadworthy.monitor.events import (
@@ -39,14 +41,12 @@ from roadworthy.monitor.events import (
     Id,
     Taken,
     checked_cells,
-    checked_time,
     checked_times,
     plain_id,
     plain_ids,
 )
 from roadworthy.monitor.labels import Answer, LabelAlarm, Question
-from roadworthy.monitor.merge import merge
-from roadworthy.monitor.state import State, packed, unpack
+from roadworthy.monitor.state import State, merge_states, packed, unpack
 from roadworthy.monitor.windows import CellScores, read
 
 CHUNK = 4096
@@ -57,8 +57,9 @@ _ONE = (Taken(1, 0, 0, 0), Taken(0, 1, 0, 0), Taken(0, 0, 1, 0), Taken(0, 0, 0, 
 class Monitor:
     """One stream, or one replica's part of it.
 
-    `replica` is its name, a random one by default: events without an id are named after it, and a replica that was merged before
-    is recognised. No two that count different events may have the same.
+    `replica` is its name, a random one by default: events without an id are named after it, and a
+    replica that was merged before is recognised. No two that count different events may have the
+    same.
     """
 
     def __init__(self, bundle: Bundle, *, replica: str | None = None) -> None:
@@ -76,7 +77,7 @@ class Monitor:
         )
         self.alarms: list[Alarm] = []
         """Alarms raised and cleared, "cannot tell" and "can tell": the last ten thousand."""
-        self._watch = Watch(bundle, self.scores)
+        self._watch = Watch(bundle, bundle.alarm, self.scores) if bundle.alarm else None
         self._by_labels = LabelAlarm()
         self._time_held = (0, 1.0)
 
@@ -88,7 +89,12 @@ class Monitor:
     @property
     def alarm(self) -> bool:
         """Whether an alarm is on, by the scores or by labels."""
-        return self._watch.active or self._by_labels.on
+        return self.alarm_by_scores or self.alarm_by_labels
+
+    @property
+    def alarm_by_scores(self) -> bool:
+        """Whether the scores keep the alarm on, whatever labels say."""
+        return self._watch is not None and self._watch.active
 
     @property
     def alarm_by_labels(self) -> bool:
@@ -96,40 +102,36 @@ class Monitor:
         return self._by_labels.on
 
     @property
-    def alarmed(self) -> Alarmed:
-        """When the scores' own alarm was on, by the numbers of events."""
-        return self._watch.alarmed
-
-    @property
     def cannot_tell(self) -> bool:
         """Whether there has been no estimate for so long that it is an alarm."""
-        return self._watch.cannot_tell
+        return self._watch is not None and self._watch.cannot_tell
 
     @property
     def autocorrelation_time(self) -> float:
-        """Events of this stream that say as much as one independent event: a function of those that are held."""
+        """Events of this stream, of those held, that say as much as one independent event."""
         if self._time_held[0] != self.state.counted:
-            self._time_held = self.state.counted, self._watch.time.of(self.state.recent.cell)
+            time = StreamTime(self.scores, int(self.bundle.watched)).of(self.state.recent.cell)
+            self._time_held = self.state.counted, time
         return self._time_held[1]
 
     @property
     def rings(self) -> str | None:
-        """When the alarm is raised, with the burden of proof that this stream gives it, or cleared; None without one."""
-        rule = self.bundle.alarm
-        if rule is None:
+        """When the alarm is raised on this stream, or cleared; None without one."""
+        if self._watch is None:
             return None
         if self._watch.active:
-            return f"alarm cleared below {odds_to_probability(rule.off):.0%}"
-        return messages.when_raised(rule, self._watch.time.value)
+            return f"alarm cleared below {odds_to_probability(self._watch.rule.off):.0%}"
+        return messages.when_raised(self._watch.rule, self._watch.time.value)
 
     def update(
         self, events: Events, *, subject: str | None = None, now: float | None = None
     ) -> Taken:
         """Count events, and look whether an alarm is due.
 
-        A call is counted whole or not at all: an infinite score, a time that is not finite or an unknown cell is refused with
-        the event's id. `now` is the clock that events are compared with: those ahead of it by more than a minute (`State.ahead`)
-        are refused and counted, or one wrong clock would make all others late.
+        A call is counted whole or not at all: an infinite score, a time that is not finite or an
+        unknown cell is refused with the event's id. `now` is the clock that events are compared
+        with: those ahead of it by more than a minute (`State.ahead`) are refused and counted, or one
+        wrong clock would make all others late.
         """
         self._check_subject(subject)
         cells = self._cells(events)
@@ -164,7 +166,7 @@ class Monitor:
     ) -> Taken:
         """`update` for one event, without arrays."""
         self._check_subject(subject)
-        time = checked_time(time, id)
+        time = float(checked_times([time], 1, lambda _: repr(id))[0])
         if cell is None:
             try:
                 cell = self.bundle.calibration.place_one(scores or {})
@@ -178,7 +180,7 @@ class Monitor:
             return taken
         named = self._unnamed(1)[0] if id is None else plain_id(id)
         outcome = self.state.add_one(time, cell, named)
-        if self._watch.due(self.state.counted):
+        if self._watch is not None and self._watch.due(self.state.counted):
             self._look()
         return _ONE[outcome]
 
@@ -193,7 +195,7 @@ class Monitor:
         return self._states([Span(found, start, end, audited)])[0]
 
     def history(self, every: float) -> list[RiskState]:
-        """What the stream said in spans of so many seconds, from the buckets: wider if old buckets are wider."""
+        """What the stream said in spans of so many seconds; older spans may be wider."""
         if not every > 0:
             raise ValueError(f"`every` is a number of seconds above 0, found {every}.")
         found: list[tuple[float, float, np.ndarray]] = []
@@ -207,44 +209,30 @@ class Monitor:
 
     def label(
         self,
-        id: str | int | None,
+        id: str | int,
         correct: bool,
         probability: float | None = None,
         *,
         cell: int | None = None,
         time: float | None = None,
         subject: str | None = None,
-        look: bool = True,
     ) -> None:
         """Take the true outcome of an event, which was labelled with this probability.
 
-        Without it: the probability with which the event was asked for, as it stands when the label is used, else 1. An event
-        that is no longer among the last ones needs its cell and its time. Many are better taken by `label_all`.
+        Without it: the probability with which the event was asked for, as it stands when the label
+        is used, else 1. An event that is no longer among the last ones needs its cell and its time.
+        Many are better taken by `label_all`.
         """
-        self.label_all([(id, correct, probability, cell, time)], subject=subject, look=look)
+        self.label_all([(id, correct, probability, cell, time)], subject=subject)
 
-    def label_all(
-        self, answers: Sequence[Answer], *, subject: str | None = None, look: bool = True
-    ) -> None:
-        """Take outcomes, each as `label` does (id, correct, probability, cell, time): all, or none if one is refused."""
+    def label_all(self, answers: Sequence[Answer], *, subject: str | None = None) -> None:
+        """Take outcomes, each as `label` does: all, or none if one is refused."""
         self._check_subject(subject)
         auditing.take(answers, self.state, self._by_labels)
-        if look:
-            self.look_at_labels()
-
-    def look_at_labels(self) -> None:
-        """Raise the alarm by labels if they prove a risk above the tolerable; clear it if they prove the opposite."""
-        self._say(
-            self._by_labels.look(
-                self.state,
-                self.bundle,
-                time=self.autocorrelation_time,
-                quiet=self._watch.active,
-            )
-        )
+        self._judge_labels()
 
     def queue(self, n: int, window: int | str | None = None) -> list[Question]:
-        """The n events of a window to label next, with their probabilities, which are remembered for their labels."""
+        """The n events of a window to label next; their probabilities are remembered."""
         recent, windows = self.state.recent, self.bundle.windows
         chosen = self._chosen(window or max(windows.lengths))
         reading = read(recent.cell, windows, chosen, self.scores.group)
@@ -260,20 +248,24 @@ class Monitor:
         ]
 
     def merge(self, *others: Monitor) -> None:
-        """Take over what other replicas have seen (`roadworthy.monitor.merge`); alarms are judged anew by the merged window."""
+        """Take over what other replicas have seen; alarms are judged anew by the merged window."""
         for other in others:
             if other.bundle.id != self.bundle.id:
                 raise EventError(
-                    f"Bundles differ: {self.bundle.id} here, {other.bundle.id} there. Their counts cannot be added up."
+                    f"Bundles differ: {self.bundle.id} here, {other.bundle.id} there. Their counts "
+                    "cannot be added up."
                 )
-        merge(self.state, [other.state for other in others])
+        merge_states(self.state, [other.state for other in others])
         self._by_labels.anew = True
-        self._say(self._watch.look_again(self.state))
-        self.look_at_labels()
+        if self._watch is not None:
+            self._say(self._watch.look_again(self.state))
+        self._judge_labels()
 
     def to_bytes(self) -> bytes:
         """Everything the monitor knows, for another day or another machine with the same bundle."""
-        watch = {**self._watch.to_dict(), "by_labels": self._by_labels.to_dict()}
+        watch = {"by_labels": self._by_labels.to_dict()}
+        if self._watch is not None:
+            watch |= self._watch.to_dict()
         return packed(self.state, bundle=self.bundle.id, watch=watch, alarms=self.alarms)
 
     @classmethod
@@ -285,20 +277,24 @@ class Monitor:
             monitor.state.replicas.add(monitor.replica)
             monitor.state.name = replica
         monitor._by_labels = LabelAlarm.from_dict(watch["by_labels"])
-        monitor._watch.restore(watch)
+        if monitor._watch is not None:
+            monitor._watch.restore(watch)
         return monitor
 
-    def alarm_log_odds_at(self, event: int, *, on: bool) -> float | None:
-        """What the alarm watched after so many events, if it was on or not; None without an alarm, or with nothing to read."""
-        return self._watch.watched_at(self.state, event, on=on)
+    def _judge_labels(self) -> None:
+        """Raise an alarm if labels prove a risk above the tolerable; clear it if the opposite."""
+        time = self.autocorrelation_time
+        self._say(self._by_labels.look(self.state, self.bundle, time=time))
 
     def _look(self) -> None:
-        self._say(self._watch.look(self.state))
+        if self._watch is not None:
+            self._say(self._watch.look(self.state))
 
     def _say(self, alarms: Sequence[Alarm]) -> None:
-        """Remember alarms; what is still on by labels is not called cleared."""
+        """Remember alarms; none is called cleared while labels or scores keep it on."""
         for alarm in alarms:
-            if alarm.kind != "cleared" or alarm.by_labels or not self._by_labels.on:
+            still_on = self.alarm_by_scores if alarm.by_labels else self.alarm_by_labels
+            if alarm.kind != "cleared" or not still_on:
                 self.alarms.append(alarm)
         del self.alarms[:-KEPT]
 
@@ -312,7 +308,7 @@ class Monitor:
                 replace(one, alarm=self._alarm_at(end))
                 for one, end in zip(found, ends, strict=True)
             ]
-        watched = self.alarm_log_odds_at(self.state.counted, on=self._watch.active)
+        watched = None if self._watch is None else self._watch.watched_now(self.state)
         return [
             replace(one, alarm_log_odds=watched) if one.window == self.bundle.watched else one
             for one in found
@@ -339,17 +335,16 @@ class Monitor:
         if events.cells is not None:
             return checked_cells(events.cells, self.state.cells, events.shown_id)
         assert events.columns is not None
+        for name in self.bundle.calibration.names:
+            infinite = np.isinf(np.asarray(events.columns.get(name, ()), dtype=np.float64))
+            if infinite.any():
+                shown = events.shown_id(int(infinite.argmax()))
+                raise EventError(
+                    f"Event {shown} has an infinite {name}. Send NaN if there is no score."
+                )
         try:
             return self.bundle.calibration.place(events.columns)
         except ValueError as error:
-            for key in self.bundle.calibration.names:
-                column = np.asarray(events.columns.get(key, ()), dtype=np.float64)
-                wrong = np.flatnonzero(np.isinf(column))
-                if wrong.size:
-                    shown = events.shown_id(int(wrong[0]))
-                    raise EventError(
-                        f"Event {shown} has an infinite {key}. Send NaN if there is no score."
-                    ) from None
             raise EventError(str(error)) from None
 
     def _times(self, n: int) -> Floats:

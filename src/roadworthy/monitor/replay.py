@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from roadworthy.monitor import Alarm, Bundle, Events, Monitor, RiskState
+from roadworthy.monitor import Alarm, Bundle, Events, Monitor, RiskState, messages
+from roadworthy.monitor.estimate import DAY, ENOUGH, HOUR
 
 if TYPE_CHECKING:
     from roadworthy.data.scores import ScoreFile, ScoreTable
@@ -25,16 +26,11 @@ MOST = 200
 MOSTLY = 0.9
 """The share of a window's outcomes that must be known to compare its interval with them."""
 FEWEST = 10
-"""Known outcomes of a window below which no share of right answers is given."""
-SHORTEST = 10
-"""Events of a window, at least."""
+"""Known outcomes of a window below which no share of right answers is given; its least length."""
 SURE = 0.975
 """P(cost > limit) of the last window from which on it is reported although no alarm was raised."""
 OUTSIDE = 0.2
 """The share of events outside the calibrated range of a score that is worth a note."""
-DAY, HOUR, ENOUGH = 86_400.0, 3_600.0, 1000
-FASTER, SLOWER = 2.0, 20.0
-"""How many times as many, or as few, events a day as the alarm was set for are worth a note."""
 FIGURES = (
     *("rate", "rate_low", "rate_high", "accuracy", "accuracy_low", "accuracy_high"),
     *("risk", "risk_low", "risk_high", "exceedance"),
@@ -184,7 +180,7 @@ class Replay:
 
     @property
     def missed(self) -> int | None:
-        """Windows that truly cost more than the limit while no alarm was on; None if not known."""
+        """Windows that truly cost more than the limit, with no alarm on at their end."""
         from roadworthy.analysis.risk.prototypes import answer_costs
 
         costs, limit = answer_costs(self.bundle.tree), self.bundle.tolerable
@@ -192,22 +188,8 @@ class Replay:
         if not found or costs is None or limit is None:
             return None
         right, wrong = costs
-        spans = self._alarm_spans()
-        return sum(
-            right * w.truth + wrong * (1.0 - w.truth) > limit
-            and not any(begin <= w.last and w.first <= end for begin, end in spans)
-            for w in found
-        )
-
-    def _alarm_spans(self) -> list[tuple[int, float]]:
-        """First and last event of every alarm."""
-        spans: list[tuple[int, float]] = []
-        for alarm in self.alarms:
-            if alarm.kind == "raised" and (not spans or spans[-1][1] < math.inf):
-                spans.append((alarm.event, math.inf))
-            elif alarm.kind == "cleared" and spans:
-                spans[-1] = (spans[-1][0], alarm.event)
-        return spans
+        dear = [w for w in found if right * w.truth + wrong * (1.0 - w.truth) > limit]
+        return sum(not w.state.alarm for w in dear)
 
 
 def replay(
@@ -229,8 +211,8 @@ def replay(
 
     bundle = bundle if isinstance(bundle, Bundle) else Bundle.load(bundle)
     size = int(window or bundle.watched)
-    if size < SHORTEST:
-        raise DataError(f"a window has at least {SHORTEST} events, found {size}")
+    if size < FEWEST:
+        raise DataError(f"a window has at least {FEWEST} events, found {size}")
     source, notes, rows, pieces = _opened(table, bundle)
     run = _Run(bundle, size, every, None if truth is None else _Truth(truth), source)
     while run.thinned and rows // run.every > MOST:
@@ -270,8 +252,8 @@ class _Run:
         self.monitor = Monitor(bundle)
         self.size, self.every, self.thinned = size, every or size, every is None
         self.windows: list[ReplayedWindow] = []
-        self.truth, self.source, self.ids = truth, source, _Ids(bundle.id_horizon)
-        self.events = self.unscored = self.repeated = self.without_id = 0
+        self.truth, self.source = truth, source
+        self.events = self.unscored = self.repeated = self.without_id = self.went_back = 0
         self.outcomes = np.zeros(2, dtype=int)
         self.recent = np.zeros(0)
         """Outcomes of the last events: 1, 0, or NaN if unknown."""
@@ -279,15 +261,10 @@ class _Run:
         self.missing = dict.fromkeys(bundle.calibration.names, 0)
         self.outside = dict.fromkeys(bundle.calibration.names, 0)
         self.last = self.first_time = self.last_time = math.nan
-        self.went_back = 0
 
     def take(self, piece: ScoreTable) -> None:
         """Feed the next rows, up to the end of each window in turn."""
-        if piece.id is not None:
-            fresh = self.ids.fresh(piece.id)
-            self.without_id += int((piece.id == "").sum())
-            self.repeated += int((~fresh).sum())
-            piece = piece if fresh.all() else piece.take(fresh)
+        piece, names = self._new(piece)
         right = self._outcomes(piece)
         time = np.full(piece.n, np.nan) if piece.time is None else piece.time
         self._look_at(piece, time)
@@ -296,7 +273,8 @@ class _Run:
             upto = min(piece.n, at + self._next_end() - self.events)
             part = slice(at, upto)
             columns = {name: piece.columns[name][part] for name in self.missing}
-            self.unscored += self.monitor.update(Events(columns=columns)).unscored
+            events = Events(None if names is None else names[part], columns=columns)
+            self.unscored += self.monitor.update(events).unscored
             self.recent = np.concatenate([self.recent, right[part]])[-self.size :]
             self.events, at = begun + upto, upto
             self.last = float(time[upto - 1])
@@ -314,18 +292,13 @@ class _Run:
         if self.events < self.size:
             raise DataError(
                 f"{self.source} has {self.events:,} events, fewer than a window of {self.size:,}. "
-                f"Choose a shorter window (at least {SHORTEST}) or a longer stream"
+                f"Choose a shorter window (at least {FEWEST}) or a longer stream"
             )
         if self.truth is not None and not self.truth.found:
             raise DataError(f"--truth {self.truth.source}: no id of it is in {self.source}")
         if not self.windows or self.windows[-1].last < self.events:
             self.thinned = False  # this one is kept wherever it ends
             self._read()
-        at_end = tuple(self.monitor.risk(name) for name in self.bundle.windows.names)
-        alarms = tuple(
-            replace(alarm, time=self.alarm_times.get(alarm.event, math.nan))
-            for alarm in self.monitor.alarms
-        )
         known, right = self.outcomes.tolist()
         return Replay(
             bundle=self.bundle,
@@ -337,8 +310,11 @@ class _Run:
             window=self.size,
             every=self.every,
             windows=tuple(self.windows),
-            alarms=alarms,
-            at_end=at_end,
+            alarms=tuple(
+                replace(alarm, time=self.alarm_times.get(alarm.event, math.nan))
+                for alarm in self.monitor.alarms
+            ),
+            at_end=tuple(self.monitor.risk(name) for name in self.bundle.windows.names),
             outcomes=(known, right),
             notes=(*notes, *self._notes()),
         )
@@ -357,6 +333,21 @@ class _Run:
         if self.thinned and len(self.windows) > MOST:
             self.every *= 2
             self.windows = [w for w in self.windows if w.last % self.every == 0]
+
+    def _new(self, piece: ScoreTable) -> tuple[ScoreTable, list[str] | None]:
+        """The rows whose ids the monitor does not hold, and names for them: so each keeps its outcome."""
+        if piece.id is None:
+            return piece, None
+        names, known = piece.id.tolist(), self.monitor.state.recent.known
+        if "" not in names and len(set(names)) == len(names) and known.isdisjoint(names):
+            return piece, names
+        self.without_id += names.count("")
+        named = [name or f"row {self.events + i}" for i, name in enumerate(names)]
+        # Of rows with the same id the first one counts.
+        first = {name: i for i, name in reversed([*enumerate(named)])}
+        kept = [i for i, name in enumerate(named) if first[name] == i and name not in known]
+        self.repeated += len(named) - len(kept)
+        return piece.take(np.array(kept, dtype=np.intp)), [named[i] for i in kept]
 
     def _outcomes(self, piece: ScoreTable) -> np.ndarray:
         """1, 0, or NaN if unknown."""
@@ -385,19 +376,18 @@ class _Run:
 
     def _notes(self) -> list[str]:
         """What a reader should know about this stream."""
-        known, events = int(self.outcomes[0]), self.events
-        notes = [
-            f"Score {name} is missing in {n:,} of {events:,} events."
-            for name, n in self.missing.items()
-            if n
-        ]
-        calibration = self.bundle.calibration
-        notes += [
-            f"Score {name}: {self.outside[name]:,} of {events:,} events lie outside the calibrated "
-            f"range, {low:.4g} to {high:.4g}. Check its unit."
-            for name, (low, high) in zip(calibration.names, calibration.reach, strict=True)
-            if self.outside[name] > OUTSIDE * events
-        ]
+        known, events, calibration = int(self.outcomes[0]), self.events, self.bundle.calibration
+        notes = list[str]()
+        for name, (low, high) in zip(calibration.names, calibration.reach, strict=True):
+            if self.missing[name]:
+                notes.append(
+                    f"Score {name} is missing in {self.missing[name]:,} of {events:,} events."
+                )
+            if self.outside[name] > OUTSIDE * events:
+                notes.append(
+                    f"Score {name}: {self.outside[name]:,} of {events:,} events lie outside the "
+                    f"calibrated range, {low:.4g} to {high:.4g}. Check its unit."
+                )
         if (known or self.truth is not None) and known < events:
             notes.append(f"The outcome is known for {known:,} of {events:,} events.")
         if self.went_back:
@@ -405,22 +395,14 @@ class _Run:
                 f"The time goes back {self.went_back:,} times. Events are taken in the order of the "
                 "table; sort it by time if that is not their order."
             )
-        tau = self.monitor.autocorrelation_time
-        if tau > 1.05:
-            notes.append(f"Events are correlated: {tau:.1f} carry the information of one.")
-        return [*notes, *self._pace()]
-
-    def _pace(self) -> list[str]:
-        rule, span = self.bundle.alarm, self.last_time - self.first_time
-        if rule is None or self.events < ENOUGH or not span >= HOUR:
-            return []
-        pace = self.events / span * DAY
-        if rule.events_per_day / SLOWER <= pace <= FASTER * rule.events_per_day:
-            return []
-        return [
-            f"The stream has {pace:,.0f} events a day; the alarm was set for "
-            f"{rule.events_per_day:,.0f}, and its rate of false alarms changes in proportion."
-        ]
+        time, rule = self.monitor.autocorrelation_time, self.bundle.alarm
+        if time > messages.ALIKE:
+            notes.append(messages.note("alike", time=time))
+        span = self.last_time - self.first_time
+        if rule is not None and events >= ENOUGH and span >= HOUR:
+            said = messages.other_pace(rule, events / span * DAY)
+            notes += [said] if said else []
+        return notes
 
 
 class _Truth:
@@ -435,16 +417,13 @@ class _Truth:
             table = read_scores(Path(table), columns=[], needs=("id", "correct"), skips=skips)
         if table.id is None or table.correct is None:
             raise DataError(f"{table.source}: the columns id and correct are needed")
-        order = np.argsort(table.id, kind="stable")
-        self._ids, self._right = table.id[order], table.correct[order].astype(float)
-        same = (self._ids[1:] == self._ids[:-1]) & (self._ids[1:] != "")
-        differ = np.flatnonzero(same & (self._right[1:] != self._right[:-1]))
-        if len(differ):
-            raise DataError(
-                f"{table.source}: id {str(self._ids[differ[0]])!r} stands for a right and a wrong "
-                "answer; write one outcome for each id"
-            )
-        self.source, self.found = table.source, 0
+        self.source, self.found, self._right = table.source, 0, dict[str, float]()
+        for id, right in zip(table.id.tolist(), table.correct.tolist(), strict=True):
+            if id and self._right.setdefault(id, float(right)) != right:
+                raise DataError(
+                    f"{table.source}: id {id!r} stands for a right and a wrong answer; write one "
+                    "outcome for each id"
+                )
 
     def of(self, piece: ScoreTable) -> np.ndarray:
         """1, 0, or NaN for events without an outcome."""
@@ -452,38 +431,8 @@ class _Truth:
 
         if piece.id is None:
             raise DataError(f"{piece.source} has no column 'id', by which outcomes are found")
-        at = np.minimum(np.searchsorted(self._ids, piece.id), len(self._ids) - 1)
-        here = (self._ids[at] == piece.id) & (piece.id != "")
-        self.found += int(here.sum())
-        return np.where(here, self._right[at], np.nan)
-
-
-class _Ids:
-    """Ids of the last events, at least `least` of them; an event without an id never repeats one.
-
-    The monitor would ignore a repeated event by itself; it is left out before, so that every event
-    keeps its outcome and its time.
-
-    >>> _Ids(least=10).fresh(np.array(["a", "b", "a", "", ""])).tolist()
-    [True, True, False, True, True]
-    """
-
-    def __init__(self, least: int) -> None:
-        self._least = least
-        self._before, self._now = set[str](), set[str]()
-
-    def fresh(self, ids: np.ndarray) -> np.ndarray:
-        """Which of these have not been seen before."""
-        names, known = ids.tolist(), self._before | self._now
-        found = np.ones(len(names), dtype=bool)
-        distinct = set(names)
-        if len(distinct) < len(names) or not known.isdisjoint(distinct):
-            for at, name in enumerate(names):
-                found[at] = not name or name not in known
-                known.add(name)
-        self._now |= distinct - {""}
-        if len(self._now) >= self._least:
-            self._before, self._now = self._now, set()
+        found = np.array([self._right.get(id, math.nan) for id in piece.id.tolist()], dtype=float)
+        self.found += int((~np.isnan(found)).sum())
         return found
 
 

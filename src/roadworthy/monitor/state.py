@@ -1,8 +1,9 @@
-"""All that a monitor remembers: counts by time bucket and cell, the last events by (time, id), and labels.
+"""All that a monitor remembers: counts by time bucket and cell, the last events, and labels.
 
-What is held depends on the events alone, not on their order of arrival. An event that is older than the newest one by more
-than the lateness horizon is refused and counted as late; so is one that is older than every event whose id is still known,
-since it may have been counted before. Every id is therefore counted at most once, however often it is sent.
+What is held depends on the events alone, not on their order of arrival. An event that is older than
+the newest one by more than the lateness horizon is refused and counted as late; so is one that is
+older than every event whose id is still known, since it may have been counted before. Every id is
+therefore counted at most once, however often it is sent.
 
 >>> state = State(cells=2, capacity=3, lateness=60.0)
 >>> state.add(np.array([5.0, 4.0]), np.array([0, 1], dtype=np.int16), ["a", "b"])
@@ -11,6 +12,18 @@ Taken(accepted=2, repeated=0, late=0, unscored=0, ahead=0)
 [0, 0, 1, 2]
 >>> state.recent.time.tolist(), state.recent.cell.tolist(), state.recent.ids
 ([4.5, 5.0, 6.0], [1, 0, 1], ['c', 'a', 'd'])
+
+Replicas that each counted a part of one stream are merged into a fresh state: counts, windows and
+risk are then those of one monitor that saw all events. An event that two replicas saw is counted
+once, as long as both still hold its id.
+
+>>> a, b = (State(cells=2, capacity=10, lateness=60.0, name=name) for name in "ab")
+>>> _ = a.add(np.array([1.0, 2.0]), np.array([0, 1], dtype=np.int16), ["x", "y"])
+>>> _ = b.add(np.array([2.0, 3.0]), np.array([1, 1], dtype=np.int16), ["y", "z"])
+>>> whole = State(cells=2, capacity=10, lateness=60.0)
+>>> merge_states(whole, [a, b])
+>>> whole.taken, whole.buckets.total().tolist(), whole.recent.ids
+(Taken(accepted=3, repeated=1, late=0, unscored=0, ahead=0), [1, 2, 0], ['x', 'y', 'z'])
 """
 
 from __future__ import annotations
@@ -31,14 +44,17 @@ from numpy.typing import NDArray
 from roadworthy.monitor.alarm import Alarm
 from roadworthy.monitor.buckets import Buckets
 from roadworthy.monitor.events import Cells, EventError, Floats, Id, Taken, id_order
-from roadworthy.monitor.labels import Label, Labels
+from roadworthy.monitor.labels import LabelledEvent, Labels
 
 ACCEPTED, REPEATED, LATE, UNSCORED = range(4)
 AHEAD = 60.0
 """Seconds by which a client's clock may be ahead: as much is taken from the lateness that others are allowed."""
 GONE = 8192
 """Ids that have left and still take memory: they are removed together."""
-MAGIC = b"roadworthy state 3\n"
+EDGE, COMMON = 100, 0.1
+"""Of so many of the oldest events that a state holds this share must be another's, too, for the two
+to have a common past: a retry that reached two replicas is none."""
+MAGIC = b"roadworthy state 4\n"
 
 
 class StateError(EventError):
@@ -86,29 +102,22 @@ class Recent:
         """Whether the next event pushes one out."""
         return len(self) >= self.capacity
 
-    def id_at(self, place: int) -> Id:
-        """The id of the event at a place, the oldest at 0."""
-        return self._ids[self._gone + place]
-
     def before_all(self, time: float, id: Id) -> bool:
         """Whether an event is older than everything that is held."""
-        return (time, id_order(id)) < (float(self.time[0]), id_order(self.id_at(0)))
+        return (time, id_order(id)) < (float(self.time[0]), id_order(self._ids[self._gone]))
 
     def put_one(self, time: float, cell: int, id: Id) -> None:
         """Add one event whose id is not held."""
+        self._known[id] = time
+        if len(self) and time <= self._time[self._stop - 1]:
+            self.put(np.array([time]), np.array([cell], dtype=np.int16), [id])
+            return
         if self._stop == len(self._time):
             self._move_to_front()
-        at = self._stop
-        if at > self._start and time <= self._time[at - 1]:
-            at = self._start + self._place(time, id)
-            for array in (self._time, self._cell):
-                array[at + 1 : self._stop + 1] = array[at : self._stop]
-        self._ids.insert(self._gone + at - self._start, id)
-        self._time[at], self._cell[at] = time, cell
+        self._ids.append(id)
+        self._time[self._stop], self._cell[self._stop] = time, cell
         self._stop += 1
-        self._known[id] = time
-        if len(self) > self.capacity:
-            self._drop(1)
+        self._drop(len(self) - self.capacity)
 
     def claim(self, time: Floats, ids: Sequence[Id]) -> bool:
         """Take ids for events to be put next; nothing is taken if one is held, or comes twice."""
@@ -176,7 +185,7 @@ class Recent:
         key = id_order(id)
         while low < high:
             middle = (low + high) // 2
-            if id_order(self.id_at(middle)) < key:
+            if id_order(self._ids[self._gone + middle]) < key:
                 low = middle + 1
             else:
                 high = middle
@@ -233,20 +242,16 @@ class State:
         self.labels = Labels(cells)
         self.newest = -math.inf
         self.taken = Taken(0, 0, 0, 0)
-        self.furthest = 0.0
-        """Seconds by which the latest of the late events was late, of those beyond the lateness horizon."""
-        self.outrun = 0
-        """Late events within the lateness horizon: too many have come since for their ids to be known."""
+
+    @property
+    def shape(self) -> tuple[int, int, float, float]:
+        """What states must have in common to be merged."""
+        return self.cells, self.recent.capacity, self.lateness, self.buckets.width
 
     @property
     def ahead(self) -> float:
         """Seconds by which an event may be ahead of the clock it is compared with."""
         return min(self.lateness, AHEAD)
-
-    @property
-    def reach(self) -> float:
-        """Seconds that the ids held reach back; infinity while all of them are held."""
-        return self.newest - float(self.recent.time[0]) if self.recent.full else math.inf
 
     @property
     def counted(self) -> int:
@@ -264,11 +269,8 @@ class State:
         if id in recent.known:
             return self._tally(REPEATED)
         if time <= self.newest:
-            if time < self.newest - self.lateness:
-                self.furthest = max(self.furthest, self.newest - time)
-                return self._tally(LATE)
-            if recent.full and recent.before_all(time, id):
-                self.outrun += 1
+            late = time < self.newest - self.lateness
+            if late or (recent.full and recent.before_all(time, id)):
                 return self._tally(LATE)
         else:
             self.newest = time
@@ -309,23 +311,72 @@ class State:
         return what
 
 
+def merge_states(into: State, others: Sequence[State]) -> None:
+    """Take over what other states hold: all of them, or none if one is refused."""
+    states = [into, *others]
+    for i, other in enumerate(others, start=1):
+        if into.shape != other.shape:
+            raise EventError("States of different bundles cannot be merged.")
+        for before in states[:i]:
+            known = _names(before) & _names(other)
+            if known:
+                raise EventError(
+                    f"Replica {min(known)!r} was merged before. Merge each replica once, into a new "
+                    "state."
+                )
+            if _common_past(before, other):
+                raise EventError(
+                    f"Replicas {before.name!r} and {other.name!r} have counted the same events, "
+                    f"further back than the {into.recent.capacity:,} ids they hold. Merge states "
+                    "that saw different events."
+                )
+    for other in others:
+        _take_over(into, other)
+
+
+def _take_over(into: State, other: State) -> None:
+    mine, theirs = into.recent, other.recent
+    common = np.array([id in mine.known for id in theirs.ids], dtype=bool)
+    into.buckets.merge(other.buckets, without=(theirs.time[common], theirs.cell[common]))
+    ids = [id for id, known in zip(theirs.ids, common.tolist(), strict=True) if not known]
+    mine.claim(theirs.time[~common], ids)
+    mine.put(theirs.time[~common], theirs.cell[~common], ids)
+    into.labels.merge(other.labels)
+    into.newest = max(into.newest, other.newest)
+    twice, unscored = int(common.sum()), int((theirs.cell[common] < 0).sum())
+    into.taken = into.taken + other.taken + Taken(unscored - twice, twice, 0, -unscored)
+    into.replicas |= _names(other)
+
+
+def _names(state: State) -> set[str]:
+    """The replicas whose events a state has counted."""
+    own = {state.name} if state.taken.total > 0 else set()
+    return own | state.replicas
+
+
+def _common_past(a: State, b: State) -> bool:
+    """Whether two states share events up to the oldest that one of them holds, and it counted older ones."""
+    for one, other in ((a, b), (b, a)):
+        if not one.whole:
+            edge = one.recent.ids[:EDGE]
+            if sum(id in other.recent.known for id in edge) > COMMON * len(edge):
+                return True
+    return False
+
+
 def packed(state: State, *, bundle: str, watch: dict[str, Any], alarms: list[Alarm]) -> bytes:
     """A state as bytes, without pickle: a version, a checksum, arrays, and the rest as JSON."""
     recent, labels = state.recent, state.labels
     keys, rows, newest = state.buckets.arrays()
-    given = list(labels.given.items())
     head = {
         "bundle": bundle,
         "replica": state.name,
         "replicas": sorted(state.replicas),
         "taken": list(state.taken),
         "newest": None if math.isinf(state.newest) else state.newest,
-        "furthest": state.furthest,
-        "outrun": state.outrun,
         "newest_bucket": newest,
         "ids": recent.ids,
-        "labelled": [id for id, _ in given],
-        "unnamed_labels": labels.unnamed,
+        "labels": [(id, *label) for id, label in labels.given.items()],
         "asked": list(labels.asked.items()),
         "watch": watch,
         "alarms": [astuple(alarm) for alarm in alarms],
@@ -336,10 +387,6 @@ def packed(state: State, *, bundle: str, watch: dict[str, Any], alarms: list[Ala
         "cell": recent.cell,
         "bucket_keys": keys,
         "bucket_rows": rows,
-        "labels": np.array(
-            [(*one[:3], math.nan if one[3] is None else one[3]) for _, one in given],
-            dtype=np.float64,
-        ).reshape(-1, 4),
         "label_counts": labels.counts,
     }
     body = io.BytesIO()
@@ -359,17 +406,11 @@ def unpack(data: bytes, state: State, *, bundle: str) -> tuple[dict[str, Any], l
     state.name, state.replicas = head["replica"], set(head["replicas"])
     state.taken = Taken(*head["taken"])
     state.newest = -math.inf if head["newest"] is None else float(head["newest"])
-    state.furthest, state.outrun = float(head["furthest"]), int(head["outrun"])
     state.buckets.restore(arrays["bucket_keys"], arrays["bucket_rows"], head["newest_bucket"])
     state.recent.claim(arrays["time"], head["ids"])
     state.recent.put(arrays["time"], arrays["cell"], head["ids"])
-    labels = [
-        Label(float(time), int(cell), bool(correct), None if math.isnan(p) else float(p))
-        for time, cell, correct, p in arrays["labels"].tolist()
-    ]
-    state.labels.given = dict(zip(head["labelled"], labels, strict=True))
+    state.labels.given = {id: LabelledEvent(*label) for id, *label in head["labels"]}
     state.labels.counts = arrays["label_counts"].copy()
-    state.labels.unnamed = int(head["unnamed_labels"])
     state.labels.asked = {id: float(p) for id, p in head["asked"]}
     return head["watch"], [Alarm(*entry) for entry in head["alarms"]]
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from roadworthy.analysis.risk.cells import expected_errors, shift_scores
+from roadworthy.analysis.risk.cells import shift_scores
 from roadworthy.monitor.events import Cells, Floats
 
 if TYPE_CHECKING:
@@ -46,8 +46,6 @@ class CellScores:
 
     shift: Floats
     """The log likelihood ratio of shifted (kinds even) against clean rows of its bin."""
-    error: Floats
-    """The share of wrong answers among calibration rows of its bins, clean and shifted ones weighed nine to one."""
     group: Ints
     variance: float
     """Of the shift score among clean rows."""
@@ -60,7 +58,7 @@ class CellScores:
         middle = np.cumsum(clean) - clean / 2
         variance = float(clean @ ratio**2 - (clean @ ratio) ** 2)
         group = np.searchsorted(_GROUP_ENDS, middle)[scores.bins]
-        return cls(scores.cells, expected_errors(calibration), group, variance)
+        return cls(scores.cells, group, variance)
 
 
 @dataclass(frozen=True)
@@ -113,9 +111,7 @@ class Windows:
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Windows:
         """The inverse of `to_dict`."""
-        return cls(
-            tuple(map(int, record["lengths"])), record["half_life"], bool(record["adaptive"])
-        )
+        return cls(**{**record, "lengths": tuple(record["lengths"])})
 
 
 @dataclass(frozen=True, eq=False)

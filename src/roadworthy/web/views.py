@@ -14,7 +14,7 @@ from roadworthy.statistics.proportion import wilson
 
 if TYPE_CHECKING:
     from roadworthy.monitor import Alarm, Bundle, Monitor, RiskState
-    from roadworthy.monitor.labels import Weighed
+    from roadworthy.monitor.labels import LabelledEvent
 
 FIGURES = (
     *("rate", "rate_low", "rate_high", "accuracy", "accuracy_low", "accuracy_high"),
@@ -92,7 +92,7 @@ def windows_of(bundle: Bundle) -> list[dict[str, str]]:
 
 def prior_view(bundle: Bundle) -> dict[str, Any] | None:
     """The prior rate of shift, and how many events it is worth; None if none was given."""
-    return None if bundle.beforehand is None else bundle.beforehand._asdict()
+    return None if bundle.prior is None else bundle.prior._asdict()
 
 
 def _alarm_rule(bundle: Bundle) -> dict[str, Any] | None:
@@ -150,14 +150,14 @@ def reading_view(monitor: Monitor, *, cannot_tell: str | None = None) -> dict[st
 
 def alarm_by_scores(monitor: Monitor) -> bool:
     """Whether the scores keep the alarm on, whatever labels say."""
-    return monitor.alarmed.since is not None
+    return monitor.alarm_by_scores
 
 
-def label_view(labels: Sequence[Weighed]) -> list[dict[str, Any]]:
+def label_view(labels: Sequence[LabelledEvent]) -> list[dict[str, Any]]:
     """Labels in groups by time: the share that was right, by inverse probability, with an interval.
 
-    >>> from roadworthy.monitor.labels import Weighed
-    >>> label_view([Weighed(1.0, 0, True, 0.5), Weighed(3.0, 0, False, 0.5)])[0]["accuracy"]
+    >>> from roadworthy.monitor.labels import LabelledEvent
+    >>> label_view([LabelledEvent(1.0, 0, True, 0.5), LabelledEvent(3.0, 0, False, 0.5)])[0]["accuracy"]
     0.5
     """
     if not labels:

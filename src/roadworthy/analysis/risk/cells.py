@@ -1,4 +1,4 @@
-"""What a cell means: whether its events raise an alarm, how shifted they look, errors to expect.
+"""What a cell means: whether its events raise an alarm, and how shifted they look.
 
 The alarm is that of the deployed supervisor if the calibration knows one; else that of the shift
 score, cut where it separates shifted from clean rows best: what a fail-safe could be.
@@ -9,8 +9,8 @@ score, cut where it separates shifted from clean rows best: what a fail-safe cou
 >>> calibration = calibrate({"knn": scores}, kind, right, deployed=Deployed("knn", 179.0))
 >>> rows_by_alarm(calibration).sum(axis=1).tolist()
 [[180.0, 20.0], [80.0, 120.0]]
->>> shift, error = shift_scores(calibration).cells, expected_errors(calibration)
->>> bool(shift[0] < 0 < shift[-1]), shift.shape == error.shape == (calibration.cells,)
+>>> shift = shift_scores(calibration).cells
+>>> bool(shift[0] < 0 < shift[-1]), shift.shape == (calibration.cells,)
 (True, True)
 """
 
@@ -80,18 +80,3 @@ def shift_scores(calibration: Calibration) -> ShiftScores:
     shares = by_bin / by_bin.sum(axis=1, keepdims=True)
     ratio = np.log(shares[1:].mean(axis=0) / shares[0])
     return ShiftScores(ratio[bins], bins, ratio, shares[0])
-
-
-def expected_errors(calibration: Calibration) -> Floats:
-    """Wrong answers by the bins of being right, mostly those of the clean model on clean rows."""
-    folded = calibration.folded(calibration.table).astype(np.float64)
-    clean = _wrong(folded[0].sum(axis=(1, 3, 4)))[None, :, None, None]
-    shifted = _wrong(folded[1:].sum(axis=(0, 2, 3, 5)))[None, None, :, None]
-    return np.broadcast_to(0.9 * clean + 0.1 * shifted, calibration.shape).ravel().copy()
-
-
-def _wrong(rows: Floats) -> Floats:
-    """The share of wrong answers bin by bin, each bin with a few rows of the mean."""
-    mean = (rows[1].sum() + _PRIOR) / (rows.sum() + 2 * _PRIOR)
-    result: Floats = (rows[1] + 4.0 * mean) / (rows.sum(axis=0) + 4.0)
-    return result

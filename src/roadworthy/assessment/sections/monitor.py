@@ -38,7 +38,7 @@ from roadworthy.assessment.sections.risk import (
 from roadworthy.assessment.supervisors import Supervisors, halves
 from roadworthy.execution.plan import Plan
 from roadworthy.monitor.alarm import alarms_per_day
-from roadworthy.monitor.bundle import JEFFREYS, Beforehand, Bundle
+from roadworthy.monitor.bundle import Bundle, RatePrior
 from roadworthy.monitor.compile import (
     EVENTS_PER_DAY,
     TOLERATED,
@@ -328,7 +328,7 @@ def _compiled(
         subject=plan.subject.fingerprint,
         constants=constants,
         tolerable=tolerable,
-        prior=Beforehand(prior.rate, prior.events).pseudo_events if prior else JEFFREYS,
+        prior=RatePrior(prior.rate, prior.events) if prior else None,
         windows=Windows(tuple(dict.fromkeys(watched.windows)), watched.half_life, watched.adaptive),
         false_alarms=watched.false_alarms,
         events_per_day=watched.events_per_day or EVENTS_PER_DAY,
