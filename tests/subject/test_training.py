@@ -210,7 +210,7 @@ def test_members_of_another_recipe_or_other_data_are_refused_and_left_alone(
     before = member_file(parallel, 0).read_bytes()
     with pytest.raises(
         SubjectError,
-        match=rf"member-0.safetensors \(made with {said}\), member-1.*name another folder",
+        match=rf"member-0.safetensors \(made with {said}\), member-1.*another folder",
     ):
         trained(given(tmp_path), parallel)
     assert member_file(parallel, 0).read_bytes() == before
@@ -224,7 +224,7 @@ def test_another_seed_and_changed_files_are_refused_too(folder, parallel):
 def test_weights_of_unknown_origin_are_never_overwritten(folder, tmp_path):
     save_file({"0.weight": torch.zeros(8, 16)}, member_file(tmp_path, 0))
     before = member_file(tmp_path, 0).read_bytes()
-    with pytest.raises(SubjectError, match=r"says nothing of a recipe.*list of files"):
+    with pytest.raises(SubjectError, match=r"says nothing of a recipe.*list the files"):
         trained(given(folder), tmp_path)
     assert member_file(tmp_path, 0).read_bytes() == before
 
@@ -264,7 +264,7 @@ def test_a_member_that_fails_is_named_with_the_reason_and_finished_ones_stay(fol
 def test_a_member_whose_process_is_killed_is_named(folder, tmp_path):
     with pytest.raises(
         SubjectError,
-        match=r"member 0 could not be trained: its process ended by signal 9 \(SIGKILL\)",
+        match=r"member 0 could not be trained: its process ended by signal 9",
     ):
         trained(plain(folder, "ends"), tmp_path, workers=1)
     assert not list(tmp_path.iterdir())

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from roadworthy.data.loaders.files import Files, Table, located, read_text
+from roadworthy.data.loaders.files import CsvTable, Files, located, read_text
 from roadworthy.data.loaders.joining import assembled, class_names
 from roadworthy.data.samples import DataError, Dataset
 from roadworthy.data.values import AUDIO, TEXT, Audio
@@ -43,7 +43,7 @@ def audio(
         source, ids, said = _folder(place)
         files, columns, hint = [source / f"{i}.wav" for i in ids], {}, ""
     else:
-        table = Table.read(located(path, base=base, what="audio"))
+        table = CsvTable.read(located(path, base=base, what="audio"))
         source = (
             place.parent
             if folder is None

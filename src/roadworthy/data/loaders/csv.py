@@ -19,7 +19,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from roadworthy.data.loaders.files import Files, Table, located, read_image
+from roadworthy.data.loaders.files import CsvTable, Files, located, read_image
 from roadworthy.data.loaders.joining import assembled, class_names, labelled
 from roadworthy.data.samples import DataError, Dataset, Inputs
 from roadworthy.data.values import IMAGE, LABEL, VECTOR, Kind
@@ -48,7 +48,7 @@ def csv(
     name: str = "",
 ) -> Dataset:
     """A CSV or TSV table of images (or features) with a label or numbers to predict; other columns are metadata."""
-    table = Table.read(located(path, base=base, what="csv"))
+    table = CsvTable.read(located(path, base=base, what="csv"))
     used = [*([] if features else [image]), "id"]
     inputs: Inputs
     if features:
@@ -84,7 +84,10 @@ def csv(
 
 
 def _targets(
-    table: Table, label: str | None, target: str | list[str] | None, classes: tuple[str, ...] | None
+    table: CsvTable,
+    label: str | None,
+    target: str | list[str] | None,
+    classes: tuple[str, ...] | None,
 ) -> tuple[list[str], Any, Kind | None, tuple[str, ...] | None]:
     if target is not None:
         columns = [target] if isinstance(target, str) else target
@@ -104,7 +107,7 @@ def _targets(
     return [label], indices, LABEL, names
 
 
-def _refuse_empty(table: Table, image: str) -> None:
+def _refuse_empty(table: CsvTable, image: str) -> None:
     empty = next((row for row, cell in enumerate(table[image]) if not cell), None)
     if empty is not None:
         raise DataError(

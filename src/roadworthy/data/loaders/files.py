@@ -94,7 +94,7 @@ NUMBER = re.compile(r"[-+]?((0|[1-9]\d*)(\.\d*)?|\.\d+)(e[-+]?\d+)?|nan", re.IGN
 
 
 @dataclass(frozen=True)
-class Table:
+class CsvTable:
     """The cells of a file as text, by column, and the line each row ends on.
 
     Tables in CSV or TSV files, as text by column; the first line names the columns.
@@ -102,7 +102,7 @@ class Table:
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "cases.csv"
     >>> _ = file.write_text("image,site,age\\na.png,B,61\\nb.png,A,\\n")
-    >>> table = Table.read(file)
+    >>> table = CsvTable.read(file)
     >>> table["site"], typed(table["age"]).tolist()
     (['B', 'A'], [61.0, nan])
     >>> table["sites"]
@@ -115,7 +115,7 @@ class Table:
     lines: tuple[int, ...]
 
     @classmethod
-    def read(cls, file: Path) -> Table:
+    def read(cls, file: Path) -> CsvTable:
         """A CSV file (or TSV, by its name); every row must have a cell for each column."""
         try:
             with file.open(encoding="utf-8-sig", newline="") as stream:
@@ -131,7 +131,7 @@ class Table:
             ) from error
 
     @classmethod
-    def _parsed(cls, file: Path, reader: csv._reader) -> Table:  # type: ignore[name-defined]
+    def _parsed(cls, file: Path, reader: csv._reader) -> CsvTable:  # type: ignore[name-defined]
         rows, lines, header = [], [], None
         try:
             for row in reader:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from roadworthy.data.loaders.files import WHOLE, Table, located, typed
+from roadworthy.data.loaders.files import WHOLE, CsvTable, located, typed
 from roadworthy.data.samples import DataError, Dataset, Inputs
 from roadworthy.data.values import LABEL, Kind
 from roadworthy.registry import did_you_mean
@@ -52,7 +52,7 @@ def assembled(
     names = [str(row) for row in range(len(inputs))] if ids is None else [str(i) for i in ids]
     known = dict(columns or {})
     if metadata is not None:
-        known = _joined(known, names, Table.read(located(metadata, base=base, what="metadata")))
+        known = _joined(known, names, CsvTable.read(located(metadata, base=base, what="metadata")))
     data = Dataset(
         name or str(source),
         input_kind,
@@ -126,7 +126,7 @@ def _refuse_negative(targets: Any, kind: Kind | None, source: Path | str) -> Non
         )
 
 
-def _joined(columns: dict[str, Any], ids: Sequence[str], table: Table) -> dict[str, Any]:
+def _joined(columns: dict[str, Any], ids: Sequence[str], table: CsvTable) -> dict[str, Any]:
     """The table's columns in the order of the ids; both must name the same samples."""
     row_of: dict[str, int] = {}
     for row, i in enumerate(table["id"]):

@@ -20,9 +20,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from roadworthy.data.values import BOXES, CLASS_SCORES, IMAGE, VECTOR, Kind, Task
+from roadworthy.data.values import BOXES, CLASS_SCORES, IMAGE, VECTOR, Boxes, Kind, Task
 from roadworthy.registry import did_you_mean
-from roadworthy.subject.module import SubjectError
+from roadworthy.subject.module import Answers, Context, SubjectError
 from roadworthy.subject.needs import (
     EARLY,
     LATE,
@@ -101,6 +101,60 @@ def takes_images(task: Task, adapter: str) -> None:
         )
 
 
+class ImageModule:
+    """What modules that take images in batches have in common."""
+
+    kind: Kind
+    batched = True
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The images."""
+        return ("image",)
+
+    @property
+    def outputs(self) -> Mapping[str, Kind]:
+        """The answers."""
+        return {"output": self.kind}
+
+    def step(
+        self, inputs: Mapping[str, Any], state: Any, rng: Any
+    ) -> tuple[Mapping[str, Any], Any]:
+        """One image."""
+        answers = self.batch({"image": [inputs["image"]]}, Context(ids=("",)))
+        return {"output": answers.outputs["output"][0]}, state
+
+    def batch(self, inputs: Mapping[str, Sequence[Any]], context: Context) -> Answers:
+        """The answers for the images, and what else is asked for."""
+        raise NotImplementedError
+
+
+def joined_columns(parts: Sequence[Any]) -> Any:
+    """Columns one below the other."""
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate(parts)
+    return [item for part in parts for item in part]
+
+
+def tensor_answers(tensors: Mapping[str, Any], output: str | None, n: int, kind: Kind) -> Any:
+    """The answers for n images in a model's output tensors by name; boxes come as boxes (n, m, 4),
+    labels and scores, without n where it is 1."""
+    wanted = BOXES_PORTS if kind is BOXES else (str(output),)
+    missing = [name for name in wanted if name not in tensors]
+    if missing:
+        raise ValueError(f"the model gave no {missing[0]!r}; it gave: {', '.join(tensors)}")
+    corners, *others = (np.asarray(tensors[name]) for name in wanted)
+    if kind is not BOXES:
+        return answer_rows(corners, n, kind)
+    if corners.ndim == 2 and n == 1:
+        return [Boxes.of(corners, *others)]
+    if corners.ndim != 3 or len(corners) != n:
+        raise ValueError(
+            f"the model gave boxes of shape {corners.shape} for {n} images; ({n}, m, 4) was expected"
+        )
+    return [Boxes.of(*parts) for parts in zip(corners, *others, strict=True)]
+
+
 def answer_rows(values: np.ndarray, n: int, kind: Kind) -> np.ndarray:
     """A model's answers as (n, k) float32; another shape is refused by a sentence."""
     if values.ndim == 1 and len(values) == n and kind is VECTOR:
@@ -120,6 +174,8 @@ def answer_rows(values: np.ndarray, n: int, kind: Kind) -> np.ndarray:
     return values.astype(np.float32, copy=False)
 
 
+BOXES_PORTS = ("boxes", "labels", "scores")
+"""The outputs of a detector."""
 SHARES = {EARLY: 0.25, MIDDLE: 0.5, LATE: 0.75}
 """How far through the model each name stands."""
 

@@ -21,7 +21,7 @@ itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -56,13 +56,6 @@ def answers_in(raw: Any, n: int, kind: Kind) -> Any:
     if kind is BOXES:
         return _boxes(raw, n)
     return answer_rows(score_tensor(raw).detach().float().cpu().numpy(), n, kind)
-
-
-def joined_columns(parts: Sequence[Any]) -> Any:
-    """Columns one below the other."""
-    if isinstance(parts[0], np.ndarray):
-        return np.concatenate(parts)
-    return [item for part in parts for item in part]
 
 
 def sound(column: Any, kind: Kind) -> Any:

@@ -36,8 +36,10 @@ import numpy as np
 from roadworthy.data.values import Kind, Task
 from roadworthy.registry import not_installed, register
 from roadworthy.subject.adapters.image_models import (
+    ImageModule,
     InputPreparation,
     by_depth,
+    joined_columns,
     pooled,
     refused,
     spans,
@@ -55,7 +57,6 @@ from roadworthy.subject.adapters.torch_answers import (
     answers_in,
     device_name,
     drawing,
-    joined_columns,
     running,
     sound,
 )
@@ -402,7 +403,7 @@ SCRIPTED = "the model is scripted, and nothing inside it can be seen"
 
 
 @dataclass(frozen=True)
-class TorchModule:
+class TorchModule(ImageModule):
     """A torch model as a module: it answers images in batches, shows its layers, and has passes and
     gradients made beside the answers.
 
@@ -421,16 +422,10 @@ class TorchModule:
     batch_size: int = 256
     threads: int = 1
     files: tuple[Path, ...] = ()
-    inputs: tuple[str, ...] = ("image",)
-    batched: bool = True
-    outputs: Mapping[str, Kind] = field(default_factory=dict)
     with_dropout: dict[float | None, Dropout] = field(
         default_factory=dict, repr=False, compare=False
     )
     """The model with dropout switched on, by the rate that was asked for."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "outputs", {"output": self.kind})
 
     @cached_property
     def fingerprint(self) -> str:
@@ -524,13 +519,6 @@ class TorchModule:
             # Images may fare better than noise.
             return None
         return None
-
-    def step(
-        self, inputs: Mapping[str, Any], state: Any, rng: Any
-    ) -> tuple[Mapping[str, Any], Any]:
-        """One image."""
-        answers = self.batch({"image": [inputs["image"]]}, Context(ids=("",)))
-        return {"output": answers.outputs["output"][0]}, state
 
     def batch(self, inputs: Mapping[str, Sequence[Any]], context: Context) -> Answers:
         """The answers for the images, and the layers that are asked for, from one forward pass;
