@@ -150,7 +150,6 @@ STILL_OPEN: dict[str, list[str]] = {
         "Rows",
         "Scale",
         "Scores",
-        "Table",
         "assess",
         "calibrate",
         "count",

@@ -17,7 +17,6 @@ from sample_nets import (
     N,
     Nested,
     Residual,
-    Scaled,
     ask,
     flat_net,
     made,
@@ -96,7 +95,7 @@ def test_remembering_the_front_is_running_it_whatever_the_model_does(steps):
 
 @pytest.mark.parametrize(
     ("build", "after"),
-    [(flat_net, "5"), (Residual, "head"), (Nested, "block.after"), (Scaled, "head")],
+    [(flat_net, "5"), (Residual, "head"), (Nested, "block.after")],
 )
 def test_what_comes_before_the_first_dropout_is_run_once(build, after):
     model = made(build)

@@ -252,7 +252,7 @@ def test_tied_weights_are_kept_whole(folder, tmp_path):
 def test_a_member_that_fails_is_named_with_the_reason_and_finished_ones_stay(folder, tmp_path):
     assert member_seed(0, 1) == 1623484961
     recipe = plain(folder, "second_breaks")
-    reason = r"member 1 could not be trained: recipe.py, line \d+: ArithmeticError: no image is bright; .*member-1.log"
+    reason = r"member 1 could not be trained: .*recipe.py, line \d+: ArithmeticError: no image is bright; .*member-1.log"
     with pytest.raises(SubjectError, match=reason):
         trained(recipe, tmp_path, 3, workers=1)
     assert [p.name for p in tmp_path.glob("*.safetensors")] == ["member-0.safetensors"]

@@ -20,7 +20,7 @@ from roadworthy.conformance import items
 from roadworthy.conformance.rule import Rule
 from roadworthy.data.values import KINDS
 from roadworthy.registry import REQUIRED, Component, components
-from roadworthy.subject.variation import looped
+from roadworthy.subject.passes import looped
 
 PAIRED = (
     "class_scores label",

@@ -3,7 +3,7 @@
 A distance is a function of two values of one kind. It declares which kinds it compares (`of`), for which of them it is the one
 to take where none is named (`default`), and whether it stays within [0, 1] (`bounded`). Its mean over many pairs is the plain
 one, or with ``mean="quadratic"`` the root of the mean square. Where the mean over all pairs of many passes has a closed form, it
-carries that (`closed_form`; see `roadworthy.subject.variation`).
+carries that (`closed_form`; see `roadworthy.subject.passes`).
 
 >>> for_kind("boxes"), default_for("vector"), default_for("image")
 (['iou'], 'standard_deviation', '')

@@ -30,9 +30,9 @@ from roadworthy.registry import did_you_mean
 from roadworthy.spec import ROLES, Assessment, SpecError
 from roadworthy.subject.module import SubjectError
 from roadworthy.subject.needs import Input, Passes, Request, Score
+from roadworthy.subject.passes import resolved
 from roadworthy.subject.system import System
 from roadworthy.subject.trace import SYSTEM
-from roadworthy.subject.variation import resolved
 from roadworthy.supervisors.supervisor import Supervisor
 
 EVERY_OTHER = "*"

@@ -236,14 +236,16 @@ class KernelDensity:
                 self._there[device] = points, 0.5 * np.einsum("ij,ij->i", points, points)
             white = whitened(queries, self.centre, self.factor)
             size = min(size, max(64, EXPONENTS // n))
-            return log_kernel_sums(white, *self._there[device], size) - constant
+            points, halves = self._there[device]
+            return log_kernel_sums(white, points, halves, size) - constant
         from roadworthy.statistics.row_blocks import log_kernel_sums_on, to_device, whitened_on
 
         if device not in self._there:
             points = to_device(self.points, device).double()
             self._there[device] = points, 0.5 * points.square().sum(dim=1)
         white = whitened_on(queries, self.centre, self.factor, device)
-        return log_kernel_sums_on(white, *self._there[device], size) - constant
+        points, halves = self._there[device]
+        return log_kernel_sums_on(white, points, halves, size) - constant
 
 
 def scott(n: int, d: int) -> float:

@@ -41,6 +41,7 @@ from roadworthy.subject.adapters.loading import (
     digest_of,
     digest_parts,
     named_files,
+    raised_in,
     resolve_path,
 )
 from roadworthy.subject.module import SubjectError
@@ -379,7 +380,9 @@ def _serve() -> None:
         note = recipe.note(number)  # before the work: the recipe may be edited meanwhile
         save_member(recipe.member(number), member_file(folder, number), note)
     except (Exception, SystemExit) as error:
-        answer["error"] = _reason(error, recipe.base)
+        traceback.print_exception(error)  # to the member's log
+        own = isinstance(error, SubjectError)
+        answer["error"] = str(error) if own else raised_in(error, recipe.base, place=recipe.path)
     out.write(json.dumps(answer) + "\n")
     out.flush()
 
@@ -389,21 +392,6 @@ def _end_with_the_caller() -> None:
     while os.read(0, 1):
         continue
     os._exit(1)
-
-
-def _reason(error: BaseException, folder: Path) -> str:
-    """What was raised, and the last line of the user's own code that was reached."""
-    traceback.print_exception(error)  # to the member's log
-    if isinstance(error, SubjectError):
-        return str(error)
-    own = [
-        f
-        for f in traceback.extract_tb(error.__traceback__)
-        if Path(f.filename).is_relative_to(folder)
-    ]
-    place = f"{Path(own[-1].filename).name}, line {own[-1].lineno}: " if own else ""
-    text = str(error).strip().split("\n")[0]
-    return f"{place}{type(error).__name__}" + (f": {text}" if text else "")
 
 
 if __name__ == "__main__":

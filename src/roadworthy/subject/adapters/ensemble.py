@@ -38,10 +38,9 @@ from roadworthy.subject.adapters.loading import digest_of
 from roadworthy.subject.adapters.torch_model import TorchModule, torch_model
 from roadworthy.subject.module import Answers, Context, SubjectError
 from roadworthy.subject.needs import Passes, Request
-from roadworthy.subject.passes import reduced
+from roadworthy.subject.passes import reduced, resolved
 from roadworthy.subject.system import System, single
 from roadworthy.subject.training import Recipe, members_of
-from roadworthy.subject.variation import resolved
 
 KIND = "ensemble"
 """The kind of passes that members are."""
@@ -119,7 +118,7 @@ def ensemble(
         sources = recipe.found.files
     _enough(len(found))
     _refuse_equal(found, path)
-    return single(EnsembleModule(tuple(found), sources=sources), task.input, version=version)
+    return single(EnsembleModule(tuple(found), task.output, sources), task.input, version=version)
 
 
 @dataclass(frozen=True)
@@ -127,6 +126,7 @@ class EnsembleModule(ImageModule):
     """Members that answer together."""
 
     members: tuple[TorchModule, ...]
+    kind: Kind
     sources: tuple[Path, ...] = ()
     """The recipe's files."""
 
@@ -134,11 +134,6 @@ class EnsembleModule(ImageModule):
     def first(self) -> TorchModule:
         """The member that stands for what lies inside."""
         return self.members[0]
-
-    @property
-    def kind(self) -> Kind:
-        """What it answers."""
-        return self.first.kind
 
     @property
     def files(self) -> tuple[Path, ...]:

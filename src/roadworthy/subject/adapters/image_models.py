@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -251,22 +251,6 @@ class InputPreparation:
                 raise SubjectError(
                     f"input.{name} is {given}; it divides the pixels and must be above 0"
                 )
-
-    @classmethod
-    def of(cls, given: InputPreparation | Mapping[str, Any] | None) -> InputPreparation:
-        """The preparation itself, from a mapping of its fields, or the default one."""
-        if isinstance(given, InputPreparation):
-            return given
-        known = [f.name for f in fields(cls)]
-        for name in given or {}:
-            if name not in known:
-                raise SubjectError(
-                    f"input has no {name!r}{did_you_mean(name, known)}; it has: {', '.join(known)}"
-                )
-        named: dict[str, Any] = {
-            k: tuple(v) if isinstance(v, list) else v for k, v in (given or {}).items()
-        }
-        return cls(**named)
 
     def __call__(self, images: Sequence[Any] | np.ndarray) -> np.ndarray:
         """The batch, (n, c, h, w) or (n, h, w, c); images that cannot stand in one batch raise

@@ -177,7 +177,7 @@ def onnx_model(
     module = OnnxModule(
         session,
         task.output,
-        InputPreparation.of(input),
+        input or InputPreparation(),
         output=_output_name(session, task.output, output),
         batch_size=batch,
         threads=threads,

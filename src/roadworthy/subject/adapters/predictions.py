@@ -297,6 +297,7 @@ def _rows(file: Path, rows: Iterable[tuple[str, Any]], how: ReadingOptions) -> P
 
 def _item(where: str, row: Mapping[str, Any], how: ReadingOptions) -> Any:
     kind, (key, *_) = how.kind, how.keys
+    item: Any
     if kind is CLASS_SCORES and key not in row and LABEL in row:
         return _class_index(where, row[LABEL])
     missing = [k for k in how.keys if row.get(k) is None]
@@ -492,7 +493,7 @@ def _parquet(file: Path, how: ReadingOptions) -> Part:
     except (pa.ArrowInvalid, OSError) as error:
         raise SubjectError(f"{file.name} cannot be read as Parquet: {error}") from error
     columns, (key, *_) = table.column_names, how.keys
-    cells = table[key].combine_chunks() if key in columns else None
+    cells: Any = table[key].combine_chunks() if key in columns else None
     whole = cells is not None and not cells.null_count and "id" in columns
     lists = whole and (pa.types.is_list(cells.type) or pa.types.is_fixed_size_list(cells.type))
     if how.kind.dense and lists and len(set(cells.value_lengths().to_pylist())) == 1:

@@ -77,7 +77,7 @@ def server(
         there,
         model,
         task.output,
-        InputPreparation.of(input),
+        input or InputPreparation(),
         metadata,
         given=_tensor(metadata, "inputs", input_name, path),
         asked=None

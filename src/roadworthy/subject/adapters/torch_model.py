@@ -119,7 +119,7 @@ def torch_model(
     module = TorchModule(
         model,
         task.output,
-        InputPreparation.of(input),
+        input or InputPreparation(),
         source=digest_of(found.digest, *digest_parts(more)) if more else found.digest,
         device=device,
         batch_size=batch,
@@ -481,7 +481,7 @@ class TorchModule(ImageModule):
                 request, self.kind, self.model, self._head, headless=headless, called=order.widths
             )
         if isinstance(request, Gradient):
-            refusal = gradient_refusal(
+            return gradient_refusal(
                 request.definition,
                 self.kind,
                 self.prepare.dtype,
@@ -490,7 +490,6 @@ class TorchModule(ImageModule):
                 headless=headless or f"those of {order.head!r} are made from other ones, or packed",
                 scripted=self._scripted,
             )
-            return refusal or self._cut_off(request)
         called = [name for name in self.layers if order.widths is None or name in order.widths]
         if isinstance(request, Layer) and request.name in self.layers:
             uncalled = f"the model does not call its layer {request.name!r} when it answers"
@@ -500,25 +499,6 @@ class TorchModule(ImageModule):
         # First the names that every model has: of a long list only the beginning is shown.
         named = [PENULTIMATE] if order.head is not None else []
         return refused(request, [*named, *self.depths, *called], where="the model")
-
-    def _cut_off(self, request: Gradient) -> str | None:
-        """Why there is no such gradient, as far as noise can tell."""
-        import torch
-
-        if self.order.shape is None:
-            return None
-        try:
-            with running(self.threads), drawing(self.device, 0, "gradient"):
-                batch = torch.from_numpy(noise(self.order.shape, self.prepare.dtype)).to(
-                    self.device
-                )
-                self.gradients.norms(request.definition, batch)
-        except SubjectError as error:
-            return str(error)
-        except Exception:
-            # Images may fare better than noise.
-            return None
-        return None
 
     def batch(self, inputs: Mapping[str, Sequence[Any]], context: Context) -> Answers:
         """The answers for the images, and the layers that are asked for, from one forward pass;

@@ -10,9 +10,8 @@ rate that is asked for. Only what follows the first dropout is run more than onc
 A batch is passed through as a whole where the cases lie along the first axis and do not depend on
 each other, which is tried on cases of every batch; else one case at a time (`Dropout.together`).
 
-Dropout that is called as a function inside a `forward`, and layers of other packages that are no
-dropout of torch's own (stochastic depth, DropBlock), cannot be seen from outside; they stay
-switched off.
+Dropout that is called as a function inside a `forward`, and layers that are no plain dropout of
+torch's own (alpha dropout, stochastic depth, DropBlock), stay switched off.
 
 >>> import torch
 >>> from roadworthy.subject.adapters.torch_passes import sites
@@ -24,7 +23,6 @@ switched off.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -38,15 +36,10 @@ from roadworthy.data.values import CLASS_SCORES, Kind
 from roadworthy.subject.adapters.torch_answers import alike, drawing, score_tensor
 from roadworthy.subject.module import SubjectError
 from roadworthy.subject.needs import Passes
-from roadworthy.subject.variation import resolved
+from roadworthy.subject.passes import resolved
 
-CHANNELS = ("Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout")
+CHANNELS = ("Dropout1d", "Dropout2d", "Dropout3d")
 """The layers that drop whole channels."""
-ALPHA = ("AlphaDropout", "FeatureAlphaDropout")
-"""The layers that keep mean and variance of scaled exponential units (Klambauer et al. 2017,
-section 2)."""
-SATURATED = -1.0507009873554805 * 1.6732632423543772
-"""What such a unit tends to for low inputs, -lambda alpha: what is dropped takes this value."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +50,6 @@ class Site:
     layer: Any
     rate: float
     channels: bool = False
-    alpha: bool = False
     before: bool = False
     """Whether it is the layer's input that is dropped, not its output."""
 
@@ -69,10 +61,7 @@ class Site:
         mask = torch.from_numpy(kept).to(device=values.device, dtype=values.dtype)
         if self.rate >= 1:
             return values * mask
-        if not self.alpha:
-            return values * (mask / (1 - self.rate))
-        scale = 1 / math.sqrt((1 - self.rate) * (1 + self.rate * SATURATED**2))
-        return scale * (values * mask + SATURATED * (1 - mask) - SATURATED * self.rate)
+        return values * (mask / (1 - self.rate))
 
 
 def sites(model: Any, rate: float | None, head: tuple[str, Any] | None) -> list[Site]:
@@ -86,7 +75,9 @@ def sites(model: Any, rate: float | None, head: tuple[str, Any] | None) -> list[
     from torch.nn.modules.dropout import _DropoutNd
 
     own = [
-        (name, m, type(m).__mro__) for name, m in model.named_modules() if isinstance(m, _DropoutNd)
+        (name, m, type(m).__mro__)
+        for name, m in model.named_modules()
+        if isinstance(m, _DropoutNd) and "Alpha" not in type(m).__name__
     ]
     found = [
         Site(
@@ -94,7 +85,6 @@ def sites(model: Any, rate: float | None, head: tuple[str, Any] | None) -> list[
             layer,
             layer.p if rate is None else rate,
             channels=any(t.__name__ in CHANNELS for t in types),
-            alpha=any(t.__name__ in ALPHA for t in types),
         )
         for name, layer, types in own
     ]
