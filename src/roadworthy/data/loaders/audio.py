@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from roadworthy.data.loaders.files import CsvTable, Files, located, read_text
-from roadworthy.data.loaders.joining import assembled, class_names
-from roadworthy.data.samples import DataError, Dataset
+from roadworthy.data.loaders.joining import Samples, reads
+from roadworthy.data.samples import DataError
 from roadworthy.data.values import AUDIO, TEXT, Audio
 from roadworthy.registry import register
 
@@ -26,17 +26,13 @@ SPHINX = re.compile(r"(?:<s>)?\s*(?P<text>.*?)\s*(?:</s>)?\s*\((?P<id>[^()\s]+)\
 
 
 @register("loaders", "audio", keys=("audio",), gives={"inputs": ("audio",), "targets": ("text",)})
+@reads
 def audio(
     *,
     path: str,
     folder: str | None = None,
     base: Path = Path(),
-    metadata: str | None = None,
-    group: str | None = None,
-    classes: list[str | int] | None = None,
-    limit: int | None = None,
-    name: str = "",
-) -> Dataset:
+) -> Samples:
     """Recordings (.wav) with transcripts: a folder, or a table with the columns audio and transcript."""
     place = base / path
     if place.is_dir():
@@ -60,8 +56,7 @@ def audio(
         # a recording is the same sample in every table, but ids of a table's own may start again in the next
         source = table.file if "id" in table else source
         columns = table.without(["audio", "transcript", "id"])
-    return assembled(
-        name=name,
+    return Samples(
         source=source,
         input_kind=AUDIO,
         inputs=Files(tuple(files), read_wav, hint),
@@ -69,11 +64,6 @@ def audio(
         targets=said,
         ids=ids,
         columns=columns,
-        classes=class_names(classes),
-        base=base,
-        metadata=metadata,
-        group=group,
-        limit=limit,
     )
 
 

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from roadworthy.data.loaders.files import CsvTable, Files, located, read_image
-from roadworthy.data.loaders.joining import assembled, class_names, labelled
-from roadworthy.data.samples import DataError, Dataset, Inputs
+from roadworthy.data.loaders.joining import Samples, labelled, reads
+from roadworthy.data.samples import DataError, Inputs
 from roadworthy.data.values import IMAGE, LABEL, VECTOR, Kind
 from roadworthy.registry import register
 
@@ -32,6 +32,7 @@ from roadworthy.registry import register
     keys=("csv",),
     gives={"inputs": ("image", "vector"), "targets": ("label", "vector")},
 )
+@reads
 def csv(
     *,
     path: str,
@@ -41,12 +42,8 @@ def csv(
     label: str | None = "label",
     target: str | list[str] | None = None,
     base: Path = Path(),
-    metadata: str | None = None,
-    group: str | None = None,
-    classes: list[str | int] | None = None,
-    limit: int | None = None,
-    name: str = "",
-) -> Dataset:
+    classes: tuple[str, ...] | None = None,
+) -> Samples:
     """A CSV or TSV table of images (or features) with a label or numbers to predict; other columns are metadata."""
     table = CsvTable.read(located(path, base=base, what="csv"))
     used = [*([] if features else [image]), "id"]
@@ -64,9 +61,9 @@ def csv(
         )
         _refuse_empty(table, image)
         inputs = Files(tuple(source / i for i in ids), read_image)
-    columns, truth, truth_kind, names = _targets(table, label, target, class_names(classes))
-    return assembled(
-        name=name or table.file.name,
+    columns, truth, truth_kind, names = _targets(table, label, target, classes)
+    return Samples(
+        name=table.file.name,
         # an image is the same sample in every table, but ids of a table's own may start again in the next
         source=table.file if "id" in table else source,
         input_kind=kind,
@@ -76,10 +73,6 @@ def csv(
         ids=table.columns.get("id", ids),
         columns=table.without([*used, *columns]),
         classes=names,
-        base=base,
-        metadata=metadata,
-        group=group,
-        limit=limit,
     )
 
 
