@@ -4,7 +4,7 @@ Columns of a CSV file are separated by commas, those of a TSV file by tabs; deci
 What cannot be read is refused with the row, the column and what was expected.
 
 >>> import pyarrow as pa
->>> place = Place("today.csv", 0)
+>>> place = RowPlace("today.csv", 0)
 >>> outcomes(pa.chunked_array([["yes", "0", ""]]), "correct", place)[0].tolist()
 [True, False, False]
 >>> float(times(pa.chunked_array([["1970-01-01T00:01:00+00:00"]]), "time", place)[0])
@@ -45,10 +45,10 @@ RIGHT = frozenset({"1", "1.0", "true", "t", "yes", "y", "right", "correct", "ok"
 WRONG = frozenset({"0", "0.0", "false", "f", "no", "n", "wrong", "incorrect", "fail", "failed"})
 UNKNOWN = frozenset({"", "nan", "na", "n/a", "none", "null"})
 LATEST = 1e11
-"""Seconds, in the year 5138: a greater number is one of milliseconds."""
+"""Seconds, in the year 5138: a greater number is one of milliseconds, which are refused."""
 
 
-class Place(NamedTuple):
+class RowPlace(NamedTuple):
     """Which file, and how many rows come before these."""
 
     file: str
@@ -57,7 +57,7 @@ class Place(NamedTuple):
     def row(self, index: int) -> str:
         """A row as people count them: the first after the column names is 1.
 
-        >>> Place("today.csv", 1000).row(1)
+        >>> RowPlace("today.csv", 1000).row(1)
         'today.csv, row 1,002'
         """
         return f"{self.file}, row {self.start + index + 1:,}"
@@ -121,7 +121,7 @@ class Opened:
         """The message that refuses a column as a score."""
         for row, text in self._words(column):
             if not _is_number(text):
-                return f"{Place(self.path.name, 0).row(row)}: {column} {_no_number(text)}"
+                return f"{RowPlace(self.path.name, 0).row(row)}: {column} {_no_number(text)}"
         return f"{self.path.name}: {column} is empty; a score needs numbers"
 
     def _words(self, column: str) -> Iterator[tuple[int, str]]:
@@ -135,7 +135,7 @@ class Opened:
         start = 0
         for piece in _text_pieces(self.path, columns, dict.fromkeys(columns, pa.string())):
             for column in columns:
-                score_values(piece[column], column, Place(self.path.name, start))
+                score_values(piece[column], column, RowPlace(self.path.name, start))
             start += len(piece)
 
 
@@ -166,7 +166,7 @@ def _refuse_other_separators(path: Path, header: Sequence[str]) -> None:
         )
 
 
-def score_values(cells: pa.ChunkedArray, column: str, place: Place) -> np.ndarray:
+def score_values(cells: pa.ChunkedArray, column: str, place: RowPlace) -> np.ndarray:
     """Scores as float64, NaN where a cell is empty; an infinite one is refused."""
     import pyarrow as pa
 
@@ -185,7 +185,7 @@ def score_values(cells: pa.ChunkedArray, column: str, place: Place) -> np.ndarra
     return values
 
 
-def outcomes(cells: pa.ChunkedArray, column: str, place: Place) -> tuple[np.ndarray, np.ndarray]:
+def outcomes(cells: pa.ChunkedArray, column: str, place: RowPlace) -> tuple[np.ndarray, np.ndarray]:
     """Which answers were right, and for which rows that is known."""
     values, at = _encoded(cells)
     meaning = np.full(len(values) + 1, -1)
@@ -219,61 +219,35 @@ def ids(cells: pa.ChunkedArray) -> np.ndarray:
     return np.where(empty, "", read)
 
 
-class TimeFormat(NamedTuple):
-    """How times are written."""
-
-    unit: str = "seconds"
-    """Seconds or milliseconds since 1970 (or any other start), or dates."""
-    zoned: bool = True
-    """Whether dates have a time zone; without one they are read as UTC."""
-
-
-def time_format(cells: pa.ChunkedArray) -> TimeFormat:
-    """How the first times of a table are written; what is no time at all is refused when it is
-    read.
+def without_zone(cells: pa.ChunkedArray) -> bool:
+    """Whether these are dates without a time zone, which are read as UTC.
 
     >>> import pyarrow as pa
-    >>> time_format(pa.chunked_array([[1772409600000]])).unit, time_format(pa.chunked_array([["2026-03-02"]]))
-    ('milliseconds', TimeFormat(unit='dates', zoned=False))
+    >>> without_zone(pa.chunked_array([["2026-03-02"]])), without_zone(pa.chunked_array([[60.0]]))
+    (True, False)
     """
     try:
-        read = _times(cells, "", Place("", 0))
+        return not _times(cells, "", RowPlace("", 0)).zoned
     except DataError:
-        return TimeFormat()
-    if (
-        read.unit != "dates"
-        and read.values.size
-        and np.nanmax(np.abs(read.values), initial=0) > LATEST
-    ):
-        return TimeFormat("milliseconds")
-    return TimeFormat(read.unit, read.zoned)
+        return False  # it is refused when it is read
 
 
-def times(
-    cells: pa.ChunkedArray,
-    column: str,
-    place: Place,
-    clock: TimeFormat = TimeFormat(),  # noqa: B008
-) -> np.ndarray:
+def times(cells: pa.ChunkedArray, column: str, place: RowPlace) -> np.ndarray:
     """Times in seconds, dates as seconds since 1970; NaN where a cell is empty."""
-    read = _times(cells, column, place)
-    made = (
-        read.values / 1e3 if clock.unit == "milliseconds" and read.unit != "dates" else read.values
-    )
-    beyond = np.flatnonzero(np.abs(made) > LATEST)
+    read = _times(cells, column, place).values
+    beyond = np.flatnonzero(np.abs(read) > LATEST)
     if beyond.size:
-        found = f"{place.row(int(beyond[0]))}: {column} is {read.values[beyond[0]]:.0f}"
-        raise DataError(f"{found}; expected {clock.unit} since 1970, in all rows")
-    return made
+        found = f"{place.row(int(beyond[0]))}: {column} is {read[beyond[0]]:.0f}"
+        raise DataError(f"{found}; expected seconds since 1970")
+    return read
 
 
 class _Times(NamedTuple):
     values: np.ndarray
-    unit: str
-    zoned: bool
+    zoned: bool = True
 
 
-def _times(cells: pa.ChunkedArray, column: str, place: Place) -> _Times:
+def _times(cells: pa.ChunkedArray, column: str, place: RowPlace) -> _Times:
     import pyarrow as pa
 
     cells = cells.cast(cells.type.value_type) if pa.types.is_dictionary(cells.type) else cells
@@ -288,11 +262,11 @@ def _times(cells: pa.ChunkedArray, column: str, place: Place) -> _Times:
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             continue
         if kind == pa.float64():
-            return _Times(np.asarray(read.to_numpy(), dtype=np.float64), "seconds", True)
+            return _Times(np.asarray(read.to_numpy(), dtype=np.float64))
         return _dates(read)
     valid = [row for row, cell in enumerate(text) if cell.is_valid]
     if not valid:
-        return _Times(np.full(len(text), np.nan), "seconds", True)
+        return _Times(np.full(len(text), np.nan))
     # Times are written as the first of them is: the row that differs is the one to be named.
     kinds = [k for k in tried if _casts(text[valid[0]], k)]
     row = _first_unlike(text, kinds[0]) if kinds else valid[0]
@@ -307,7 +281,7 @@ def _dates(cells: pa.ChunkedArray) -> _Times:
 
     zone = getattr(cells.type, "tz", None)
     micro = cells.cast(pa.timestamp("us", zone), safe=False).cast(pa.int64())
-    return _Times(np.asarray(micro.to_numpy(), dtype=np.float64) / 1e6, "dates", zone is not None)
+    return _Times(np.asarray(micro.to_numpy(), dtype=np.float64) / 1e6, zone is not None)
 
 
 def _casts(cell: Any, kind: Any) -> bool:
@@ -461,7 +435,7 @@ def _ragged(path: Path) -> str | None:
         _refuse_other_separators(path, header)
         for number, cells in enumerate(rows):
             if len(cells) != len(header):
-                found = f"{Place(path.name, 0).row(number)} has {len(cells)} cells"
+                found = f"{RowPlace(path.name, 0).row(number)} has {len(cells)} cells"
                 return f"{found}, the header has {len(header)}; fill or quote the cells of that row"
     return None
 

@@ -24,13 +24,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
 
 from roadworthy.data import score_files
 from roadworthy.data.samples import DataError
-from roadworthy.data.score_files import Opened, Place, TimeFormat, open_table
+from roadworthy.data.score_files import Opened, RowPlace, open_table
 from roadworthy.registry import did_you_mean
 
 if TYPE_CHECKING:
@@ -77,16 +77,10 @@ ROWS = 65_536
 
 
 class ColumnError(DataError):
-    """A refusal that an option of the command would lift; `plain` is the message without it."""
+    """A refusal that an option of the command would lift."""
 
     def __init__(self, what: str, option: str) -> None:
         super().__init__(f"{what} ({option})")
-        self.plain = what
-
-
-def plainly(error: DataError) -> str:
-    """The message of an error, without options that choose columns."""
-    return error.plain if isinstance(error, ColumnError) else str(error)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +123,6 @@ class ScoreFile:
     notes: tuple[str, ...]
     opened: Opened = field(repr=False)
     clean: tuple[str, ...] = ()
-    clock: TimeFormat = TimeFormat()  # noqa: RUF009  it cannot be changed
 
     def pieces(self, *, rows: int = ROWS) -> Iterator[ScoreTable]:
         """The rows in the order of the file, so many at a time."""
@@ -159,7 +152,7 @@ class ScoreFile:
         )
 
     def _table(self, piece: pa.Table, start: int) -> ScoreTable:
-        place = Place(self.path.name, start)
+        place = RowPlace(self.path.name, start)
         columns = {
             name: score_files.score_values(piece[c], c, place) for name, c in self.scores.items()
         }
@@ -171,7 +164,7 @@ class ScoreFile:
                 given[role], known = score_files.outcomes(cells, column, place)
                 labelled = None if known.all() else known
             elif role == "time":
-                given[role] = score_files.times(cells, column, place, self.clock)
+                given[role] = score_files.times(cells, column, place)
             elif role == "id":
                 given[role] = score_files.ids(cells)
             elif role == "kind":
@@ -181,71 +174,55 @@ class ScoreFile:
         return ScoreTable(columns, **given, source=self.path.name, n=len(piece), labelled=labelled)
 
 
+class ColumnNames(TypedDict, total=False):
+    """Columns of a table that have other names than those in `NAMES`."""
+
+    kind: str | None
+    correct: str | None
+    group: str | None
+    """"none" stands for no groups, unless a column is called so."""
+    time: str | None
+    id: str | None
+
+
 def open_scores(
     path: Path | str,
     *,
-    kind: str | None = None,
-    correct: str | None = None,
     clean: str | Sequence[str] | None = None,
-    group: str | None = None,
-    time: str | None = None,
-    id: str | None = None,
     columns: Sequence[str] | Mapping[str, str] | None = None,
     needs: Sequence[str] = (),
     skips: Sequence[str] = (),
+    **names: Unpack[ColumnNames],
 ) -> ScoreFile:
     """Open a table and find its columns; what it `needs` must be there, what it `skips` is not
     read.
 
-    `columns` names the scores to read; a mapping says under which column each is found, and an
-    empty list means none. The `group` "none" stands for no groups, unless a column is called so.
+    `clean` names the kinds without shift. `columns` names the scores to read; a mapping says under
+    which column each is found, and an empty list means none.
     """
     opened = open_table(Path(path))
-    given = {"kind": kind, "correct": correct, "group": group, "time": time, "id": id}
-    if group == NO_GROUPS and NO_GROUPS not in opened.header:
-        given["group"], skips = None, (*skips, "group")
-    found, notes = _found(opened, given, needs, skips)
+    if names.get("group") == NO_GROUPS and NO_GROUPS not in opened.header:
+        names["group"], skips = None, (*skips, "group")
+    found, notes = _found(opened, {role: names.get(role) for role in NAMES}, needs, skips)  # type: ignore[misc]
     scores, more = _scores_of(opened, columns, found)
-    clock = TimeFormat()
-    if "time" in found:
-        clock = score_files.time_format(opened.first[found["time"]])
-        if clock.unit == "milliseconds":
-            notes.append(f"column {found['time']!r} is read as milliseconds since 1970")
-        if not clock.zoned:
-            notes.append(f"column {found['time']!r} has dates without a time zone, read as UTC")
+    if "time" in found and score_files.without_zone(opened.first[found["time"]]):
+        notes.append(f"column {found['time']!r} has dates without a time zone, read as UTC")
     cleans = () if clean is None else (clean,) if isinstance(clean, str) else tuple(clean)
-    return ScoreFile(
-        opened.path, opened.header, found, scores, (*notes, *more), opened, cleans, clock
-    )
+    return ScoreFile(opened.path, opened.header, found, scores, (*notes, *more), opened, cleans)
 
 
 def read_scores(
     path: Path | str,
     *,
-    kind: str | None = None,
-    correct: str | None = None,
     clean: str | Sequence[str] | None = None,
-    group: str | None = None,
-    time: str | None = None,
-    id: str | None = None,
     columns: Sequence[str] | Mapping[str, str] | None = None,
     needs: Sequence[str] = (),
     skips: Sequence[str] = (),
+    **names: Unpack[ColumnNames],
 ) -> ScoreTable:
     """A whole table; see `open_scores`. Rows of training data, and those without a needed outcome,
     are left out and noted."""
-    file = open_scores(
-        path,
-        kind=kind,
-        correct=correct,
-        clean=clean,
-        group=group,
-        time=time,
-        id=id,
-        columns=columns,
-        needs=needs,
-        skips=skips,
-    )
+    file = open_scores(path, clean=clean, columns=columns, needs=needs, skips=skips, **names)
     table = _without_constants(file.whole(), named=columns is not None)
     if "correct" in needs and table.labelled is not None:
         gone = int((~table.labelled).sum())
@@ -391,7 +368,7 @@ def _absent(opened: Opened, column: str, option: str) -> ColumnError:
     return ColumnError(what, f"choose with {option}")
 
 
-def _kinds(kinds: np.ndarray, column: str, clean: tuple[str, ...], place: Place) -> np.ndarray:
+def _kinds(kinds: np.ndarray, column: str, clean: tuple[str, ...], place: RowPlace) -> np.ndarray:
     """The kinds, with one name for those without shift."""
     names, first, at = np.unique(kinds, return_index=True, return_inverse=True)
     for name, row in zip(names.tolist(), first.tolist(), strict=True):
