@@ -73,7 +73,7 @@ class Performance(Section):
     def analyse(self, plan: Plan, observed: Observations, results: Results) -> Result:
         """Values, failure rates, differences, drops and slices."""
         spec = plan.spec
-        found = performance.findings(
+        found = performance.performance_findings(
             observed.clean,
             observed.others,
             observed.references,
@@ -128,11 +128,11 @@ def _evidence(quantity: str, measure: str, seed: int, place: Place) -> Evidence:
     if quantity == "failure_rate":
         return performance.failure_rate(here, seed=seed)
     if quantity == measure:
-        return performance.value(here, quantity, seed=seed)
+        return performance.measured(here, quantity, seed=seed)
     if len(reference) == 0:
         reason = f"no case of {here.versus} is in this slice, so there is nothing to compare"
         return nothing(quantity, place, reason)
-    compared = {"difference": performance.difference, "relative_drop": performance.relative_drop}
+    compared = {"difference": performance.change_from_clean, "relative_drop": performance.relative_drop}
     return compared[quantity](here, reference, seed=seed)
 
 

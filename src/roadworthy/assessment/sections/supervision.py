@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from roadworthy.analysis import supervision, verdicts
 from roadworthy.analysis.calibration import Threshold, separate
-from roadworthy.analysis.tallies import BatchVerdicts, verdict_counts, verdicts_on_batches
+from roadworthy.analysis.tallies import BatchVerdicts, tally_verdicts, verdicts_on_batches
 from roadworthy.analysis.verdicts import VerdictRule
 from roadworthy.assessment.observing import Observations, Seen
 from roadworthy.assessment.recommending import Cover, Recommendation, SetRate, recommend
@@ -306,10 +306,10 @@ class SupervisionSection(Section):
         spec, at_work, rule = plan.spec, observed.supervisors, verdict_rule(plan.spec)
         thresholds, notes = _thresholds(plan, observed, rule)
         clean, others = observed.clean, observed.others
-        findings = supervision.findings(
+        findings = supervision.ranking_findings(
             clean, others, observed.references, confidence=spec.confidence
         )
-        findings += verdicts.findings(clean, others, thresholds, confidence=spec.confidence)
+        findings += verdicts.verdict_findings(clean, others, thresholds, confidence=spec.confidence)
         findings = _assumed(plan, observed, rule, findings)
         if thresholds:
             judged = [clean, *others]
@@ -475,9 +475,11 @@ def _recorded(
         judged = [observed.clean, *observed.others]
         clean = observed.calibrating[0].scores[s.label]
         reference = clean[observed.left[s.label]] if s.label in observed.left else clean
-        alarms = {o.name: (~o.failure, verdicts.alarms(threshold, o, s.label)) for o in judged}
-        table = verdict_counts(alarms, None)
-        record.verdicts = VerdictCounts(kinds=list(table.kinds), table=table.table.tolist())
+        tallies = {
+            o.name: tally_verdicts(~o.failure, verdicts.alarms(threshold, o, s.label))
+            for o in sorted(judged, key=lambda o: o.name)
+        }
+        record.verdicts = VerdictCounts(kinds=list(tallies), table=list(tallies.values()))
         rate, seed = verdict_rule(plan.spec).rate, plan.spec.seed
         record.batches = verdicts_on_batches(reference, judged, s.label, rate=rate, seed=seed)
     return record
