@@ -70,7 +70,8 @@ def judged(trial: Trial, detectors: str, name: str, estimate: Estimate) -> Itera
             refused = (
                 float("nan") if estimate.refused is None else float(estimate.refused[at].mean())
             )
-            e = error_of(Estimated(told.value[at], told.low[at], told.high[at]), truth[at])
+            low, high = (None if end is None else end[at] for end in (told.low, told.high))
+            e = error_of(Estimated(told.value[at], low, high), truth[at])
             yield Record(
                 *about,
                 target,
