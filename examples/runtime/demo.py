@@ -26,8 +26,7 @@ from rich.text import Text
 from roadworthy.analysis.risk.calibration import calibrate
 from roadworthy.analysis.risk.confidence import Cbpe
 from roadworthy.analysis.risk.prototypes import Costs, base_tree
-from roadworthy.data.score_files import open_table
-from roadworthy.data.scores import ScoreTable, read_scores
+from roadworthy.data.scores import ScoreTable, open_table, read_scores
 from roadworthy.monitor import Alarm, Bundle, Events, Monitor, Windows
 
 SCORES = Path(__file__).parents[1] / "scores"

@@ -320,13 +320,10 @@ def _word(value: Any) -> str:
 
 
 def load(spec: Mapping[str, Any], *, base: Path, name: str) -> Dataset:
-    """The data set that `spec` describes; paths are relative to `base`.
+    """The data set that `spec` describes, as in ``{idx: images.gz, labels: labels.gz}``; paths are
+    relative to `base`.
 
-    From what an assessment file says about data to a data set: ``{idx: images.gz, labels:
-    labels.gz}``.
-
-    The one key that names a loader carries its main path; the other keys are the loader's
-    parameters.
+    The one key that names a loader carries its main path, the others are the loader's parameters.
 
     >>> load({"bundled": "fashion-mnist", "split": "calibration", "n": 5}, base=Path(), name="calibration").name
     'calibration'

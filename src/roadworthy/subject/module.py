@@ -39,12 +39,8 @@ def copied(value: Any) -> Any:
     """The value as it is now, to be changed by whoever gets it; what cannot be copied (an open
     connection) is handed on.
 
-    What is handed to a module is its own: code that works in place changes neither the data nor
-    what another module hears.
-
-    A user's function may scale the image it is given where it stands, or empty the goal of a
-    dialogue. Were that the data set's own row, the next condition would begin from what the last
-    one left, and findings would depend on which worker had which chunk.
+    A user's function may scale the image it is given where it stands. Were that the data set's own
+    row, the next condition would begin from what the last one left.
 
     >>> row = np.zeros(2)
     >>> mine = copied({"image": row, "name": "a"})

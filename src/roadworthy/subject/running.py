@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roadworthy.data.items import as_array
-from roadworthy.data.values import CLASS_SCORES, FRAMES, Kind, Unreadable
+from roadworthy.data.values import CLASS_SCORES, FRAMES, Kind, Unreadable, as_array
 from roadworthy.subject.module import Answers, Context, Module, SubjectError, copied
 from roadworthy.subject.needs import Passes, Request
 from roadworthy.subject.passes import reduced

@@ -60,8 +60,6 @@ def read_text(file: Path) -> str:
 def read_json(file: Path) -> Any:
     """The document of a .json file, or the list of the lines' documents of a .jsonl file.
 
-    Text, JSON and JSON Lines files, with errors that name the place.
-
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "goals.jsonl"
     >>> _ = file.write_text('{"id": 1}\\n{"id": \\n')
@@ -95,9 +93,7 @@ NUMBER = re.compile(r"[-+]?((0|[1-9]\d*)(\.\d*)?|\.\d+)(e[-+]?\d+)?|nan", re.IGN
 
 @dataclass(frozen=True)
 class CsvTable:
-    """The cells of a file as text, by column, and the line each row ends on.
-
-    Tables in CSV or TSV files, as text by column; the first line names the columns.
+    """The cells of a CSV or TSV file as text, by column, and the line each row ends on.
 
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "cases.csv"
@@ -221,11 +217,8 @@ SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".tif", ".tiff"})
 
 
 def read_image(file: Path) -> np.ndarray:
-    """The pixels, (h, w) or (h, w, 3 or 4).
-
-    Reading one image file: PNG, JPEG or TIFF, 8 or 16 bits, colours in the order red, green, blue.
-
-    Pixels are taken as they are stored: no rotation by EXIF tags, no scaling of 16 bits to 8.
+    """The pixels of a PNG, JPEG or TIFF file, (h, w) or (h, w, 3 or 4), as they are stored: red, green,
+    blue, 8 or 16 bits, no rotation by EXIF tags.
 
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "a.png"
@@ -285,10 +278,7 @@ def image_files(folder: Path) -> list[Path]:
 
 @dataclass(frozen=True, eq=False)
 class Files:
-    """One input a file; `read` is a function of a module, so that the reader travels to other
-    processes.
-
-    Inputs that are read when asked for: a broken file costs its own case, not the run.
+    """One input a file, read when asked for: a broken file costs its own case, not the run.
 
     >>> files = Files((Path("no-such.txt"),), read=Path.read_text)
     >>> files[0]

@@ -181,18 +181,12 @@ SHARES = {EARLY: 0.25, MIDDLE: 0.5, LATE: 0.75}
 
 
 def by_depth(layers: Sequence[str], *, taken: Collection[str] = ()) -> dict[str, str]:
-    """The names of depths, with the layer that each stands for, from the layers with weights in
-    order.
+    """Which of a model's layers with weights, in order, stand for "early", "middle" and "late".
 
-    A name that is `taken`, because a layer of the model bears it itself, stands for that layer
-    alone and is left out. A model without such layers has no depths.
-
-    Layers by depth: which of a model's layers with weights stand for "early", "middle" and "late",
-    whatever it calls them.
-
-    A share of the way through k layers is reached in layer number ceil(share k), counted from 1: of
-    five layers these are the second, the third and the fourth; of three the first, the second and
-    the last; one layer is all three.
+    A name that is `taken`, because a layer of the model bears it itself, is left out. A share of
+    the way through k layers is reached in layer number ceil(share k), counted from 1: of five
+    layers these are the second, the third and the fourth; of three the first, the second and the
+    last; one layer is all three.
 
     >>> by_depth(["conv1", "conv2", "conv3", "hidden", "logits"])
     {'early': 'conv2', 'middle': 'conv3', 'late': 'hidden'}
@@ -216,10 +210,8 @@ LUMA = np.array([0.299, 0.587, 0.114], dtype=np.float32)
 
 @dataclass(frozen=True)
 class InputPreparation:
-    """How an image becomes a model's input.
-
-    From images to the tensor a model takes: ``(image / scale - mean) / std``, in the layout,
-    channels and type it was trained on.
+    """How an image becomes a model's input: ``(image / scale - mean) / std``, in the layout, channels
+    and type it was trained on.
 
     >>> prepare = InputPreparation(mean=0.5, std=0.5)
     >>> prepare(np.array([[[0, 255]]], dtype=np.uint8)).tolist()
