@@ -195,11 +195,9 @@ def other_data(place):
     np.savez(place / "train.npz", images=np.zeros((9, 4, 4), np.uint8), labels=np.arange(9) % 3)
 
 
-@pytest.mark.parametrize(
-    ("change", "said"), [(other_layers, "another recipe"), (other_data, "other data")]
-)
+@pytest.mark.parametrize("change", [other_layers, other_data])
 def test_members_of_another_recipe_or_other_data_are_refused_and_left_alone(
-    folder, parallel, tmp_path, change, said
+    folder, parallel, tmp_path, change
 ):
     for name in ("recipe.py", "layers.py", "train.npz"):
         (tmp_path / name).write_bytes((folder / name).read_bytes())
@@ -210,21 +208,21 @@ def test_members_of_another_recipe_or_other_data_are_refused_and_left_alone(
     before = member_file(parallel, 0).read_bytes()
     with pytest.raises(
         SubjectError,
-        match=rf"member-0.safetensors \(made with {said}\), member-1.*another folder",
+        match=r"member-0.safetensors, member-1.safetensors in .*another folder",
     ):
         trained(given(tmp_path), parallel)
     assert member_file(parallel, 0).read_bytes() == before
 
 
 def test_another_seed_and_changed_files_are_refused_too(folder, parallel):
-    with pytest.raises(SubjectError, match="made with another seed and other files"):
+    with pytest.raises(SubjectError, match="with this seed, data and files"):
         trained(given(folder, seed=3, files=("layers.py",)), parallel)
 
 
 def test_weights_of_unknown_origin_are_never_overwritten(folder, tmp_path):
     save_file({"0.weight": torch.zeros(8, 16)}, member_file(tmp_path, 0))
     before = member_file(tmp_path, 0).read_bytes()
-    with pytest.raises(SubjectError, match=r"says nothing of a recipe.*list the files"):
+    with pytest.raises(SubjectError, match=r"list the files"):
         trained(given(folder), tmp_path)
     assert member_file(tmp_path, 0).read_bytes() == before
 

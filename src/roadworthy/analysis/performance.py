@@ -1,6 +1,6 @@
 """Performance per circumstance, level and slice: value, failure rate, difference to clean, relative drop.
 
-The relative drop is that of seed 000, tables 4 to 7: 1 - here/clean where higher is better, here/clean - 1 where lower is.
+The relative drop is that of Wang et al. 2022, tables 4 to 7: 1 - here/clean where higher is better, here/clean - 1 where lower is.
 Differences are paired where the same samples were seen under both conditions. Everything is offered as `Evidence`, which
 knows its interval at any confidence, so that findings (two-sided, the report's confidence) and claims (one-sided, their
 own) come from one calculation.
@@ -79,7 +79,7 @@ def change_from_clean(here: Observed, clean: Observed, *, seed: int = 0) -> Evid
 
 
 def relative_drop(here: Observed, clean: Observed, *, seed: int = 0) -> Evidence:
-    """How much worse, relative to clean; positive is worse (seed 000, tables 4 to 7)."""
+    """How much worse, relative to clean; positive is worse (Wang et al. 2022, tables 4 to 7)."""
     before, after = clean.scored.value(), here.scored.value()
     drop = _drop(after, before, here.scored.better)
     rng = functools.partial(generator, seed, "drop", here.name)

@@ -196,15 +196,6 @@ def _wanted(recipe: Any) -> dict[str, bool]:
     return {p.name: p.default is p.empty for p in named}
 
 
-MADE_WITH = {
-    "recipe": "another recipe",
-    "seed": "another seed",
-    "data": "other data",
-    "files": "other files",
-}
-"""What a note holds, and how to say that it is not the same."""
-
-
 def members_of(
     recipe: Recipe, folder: Path, members: int, *, workers: int | None = None
 ) -> Generator[tuple[int, Path], None, None]:
@@ -232,27 +223,21 @@ def members_of(
         )
     notes = [recipe.note(number) for number in range(members)]
     kept = [number for number in range(members) if member_file(folder, number).is_file()]
-    unlike = {number: _unlike(member_file(folder, number), notes[number]) for number in kept}
-    others = [f"{member_file(folder, n).name} ({how})" for n, how in unlike.items() if how]
+    others = [
+        member_file(folder, number).name
+        for number in kept
+        if notes[number].items() - read_note(member_file(folder, number)).items()
+    ]
     if others:
         raise SubjectError(
-            f"the folder {folder} holds what the recipe {recipe.path} did not make: "
-            f"{', '.join(others)}. Remove these files, name another folder under weights, or list "
-            "the files under weights to use them as they are"
+            f"{', '.join(others)} in {folder} were not made by the recipe {recipe.path} with this "
+            "seed, data and files. Remove them, name another folder under weights, or list the "
+            "files under weights to use them as they are"
         )
     yield from ((number, member_file(folder, number)) for number in kept)
     missing = [number for number in range(members) if number not in kept]
     if missing:
         yield from _trained(recipe, folder, missing, min(workers or _cores(), len(missing)))
-
-
-def _unlike(file: Path, note: Mapping[str, Any]) -> str:
-    """In what a kept member differs from what the recipe would make; empty where in nothing."""
-    kept = read_note(file)
-    if not kept:
-        return "says nothing of a recipe"
-    changed = [words for name, words in MADE_WITH.items() if kept.get(name) != note[name]]
-    return f"made with {' and '.join(changed)}" if changed else ""
 
 
 def _trained(

@@ -132,7 +132,10 @@ def _evidence(quantity: str, measure: str, seed: int, place: Place) -> Evidence:
     if len(reference) == 0:
         reason = f"no case of {here.versus} is in this slice, so there is nothing to compare"
         return nothing(quantity, place, reason)
-    compared = {"difference": performance.change_from_clean, "relative_drop": performance.relative_drop}
+    compared = {
+        "difference": performance.change_from_clean,
+        "relative_drop": performance.relative_drop,
+    }
     return compared[quantity](here, reference, seed=seed)
 
 
