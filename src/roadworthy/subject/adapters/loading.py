@@ -134,7 +134,7 @@ def _load_file(file: Path) -> tuple[ModuleType, tuple[Path, ...]]:
             loader.exec_module(module)
         except (Exception, SystemExit) as error:
             sys.modules.pop(name, None)
-            raise SubjectError(raised_in(error, file.parent, place=str(file))) from error
+            raise _import_error(error, file.parent, file) from error
     return module, imported_files(file, file.parent)
 
 
@@ -148,9 +148,9 @@ def _load_package(name: str, base: Path) -> tuple[ModuleType, tuple[Path, ...]]:
                     f"there is no module {name!r}, neither installed nor in the folder {base}; "
                     "for a file write its name with .py, as in subject.py:predict"
                 ) from error
-            raise SubjectError(raised_in(error, base, place=str(base))) from error
+            raise _import_error(error, base, base) from error
         except (Exception, SystemExit) as error:
-            raise SubjectError(raised_in(error, base, place=str(base))) from error
+            raise _import_error(error, base, base) from error
     if not module.__file__:
         return module, ()
     file = Path(module.__file__).resolve()
@@ -272,6 +272,10 @@ def _is_regular(folder: Path, name: str) -> bool:
 def _lies_in(module: ModuleType | None, folder: Path) -> bool:
     places = [getattr(module, "__file__", None) or "", *getattr(module, "__path__", ())]
     return any(place and Path(place).resolve().is_relative_to(folder) for place in places)
+
+
+def _import_error(error: BaseException, folder: Path, place: Path) -> SubjectError:
+    return SubjectError(f"{raised_in(error, folder, place=str(place))} (importing the subject)")
 
 
 def raised_in(error: BaseException, folder: Path, *, place: str = "") -> str:
