@@ -130,6 +130,7 @@ def test_a_page_without_the_token_asks_for_it_and_dark_readers_get_dark_charts(
         direct.context.close()
 
 
+@pytest.mark.slow
 def test_a_bundle_without_a_limit_shows_what_it_can(browser, tmp_path):
     path = tmp_path / "bundle.json"
     monitored.bundle(tolerable=None).save(path)
@@ -146,6 +147,7 @@ def test_a_bundle_without_a_limit_shows_what_it_can(browser, tmp_path):
         page.context.close()
 
 
+@pytest.mark.slow
 def test_one_reading_is_a_point_in_minutes_of_its_own_with_the_thresholds(
     browser, bundle_path, tmp_path
 ):
@@ -194,6 +196,7 @@ def test_what_cannot_be_told_is_not_shown(browser, bundle_path, tmp_path):
         page.context.close()
 
 
+@pytest.mark.slow
 def test_no_line_is_drawn_across_a_time_without_events(browser, bundle_path, tmp_path):
     with monitored.serving(bundle_path, tmp_path / "state.sqlite") as service:
         page, troubles = opened(browser, service.address, "desk")
@@ -242,6 +245,7 @@ def test_what_is_long_without_events_is_told_by_what_is_usual_there(browser, tim
     page.close()
 
 
+@pytest.mark.slow
 def test_no_chance_is_told_more_exactly_than_it_is_known(browser, bundle_path, tmp_path):
     with monitored.serving(bundle_path, tmp_path / "state.sqlite") as service:
         page, _ = opened(browser, service.address, "desk")
@@ -290,6 +294,7 @@ def test_costs_are_written_as_commands_write_them_and_places_of_an_axis_differ(b
     page.close()
 
 
+@pytest.mark.slow
 def test_a_stream_that_is_late_is_not_called_tolerable_and_an_event_ahead_holds_no_chart(
     browser, bundle_path, tmp_path
 ):
@@ -358,6 +363,7 @@ def test_what_labels_prove_is_what_the_page_says(browser, bundle_path, tmp_path)
         assert not troubles
 
 
+@pytest.mark.slow
 def test_events_are_counted_as_they_are_numbered(browser, bundle_path, tmp_path):
     with monitored.serving(bundle_path, tmp_path / "s.sqlite") as service:
         items = monitored.events(400, start=time.time() - 500)
@@ -375,6 +381,7 @@ def test_events_are_counted_as_they_are_numbered(browser, bundle_path, tmp_path)
         assert not troubles
 
 
+@pytest.mark.slow
 def test_fading_and_adaptive_windows_are_on_the_page(browser, tmp_path):
     made = replace(monitored.bundle(), windows=Windows((100, 1000), 60.0, True))
     replace(made, self_test=expected_state(made)).save(tmp_path / "bundle.json")

@@ -22,6 +22,7 @@ from live_pages import (
 pytestmark = pytest.mark.browser
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("place", "zone"),
     [("Europe/Berlin", "CET"), ("America/New_York", "GMT-5"), ("UTC", "UTC")],
@@ -102,6 +103,7 @@ def test_a_page_that_knows_nothing_says_nothing_and_a_wrong_token_is_told(
         page.context.close()
 
 
+@pytest.mark.slow
 def test_the_end_of_the_scores_alarm_is_shown_while_labels_keep_one_on(
     browser, bundle_path, tmp_path
 ):
@@ -132,6 +134,7 @@ def test_the_end_of_the_scores_alarm_is_shown_while_labels_keep_one_on(
         page.context.close()
 
 
+@pytest.mark.slow
 def test_what_is_dragged_over_stays_until_somebody_goes_back(browser, bundle_path, tmp_path):
     with monitored.serving(bundle_path, tmp_path / "s.sqlite") as service:
         service.post(monitored.events(400) + monitored.events(200, first=400, shifted=0.9))
@@ -156,6 +159,7 @@ def test_what_is_dragged_over_stays_until_somebody_goes_back(browser, bundle_pat
         page.context.close()
 
 
+@pytest.mark.slow
 def test_that_nearly_all_events_are_late_comes_before_what_the_few_others_lack(
     browser, bundle_path, tmp_path
 ):
@@ -171,6 +175,7 @@ def test_that_nearly_all_events_are_late_comes_before_what_the_few_others_lack(
         page.context.close()
 
 
+@pytest.mark.slow
 def test_a_page_whose_events_are_all_refused_does_not_wait_for_any(browser, bundle_path, tmp_path):
     with monitored.serving(bundle_path, tmp_path / "s.sqlite") as service:
         page, _ = opened(browser, service.address, "desk")

@@ -41,6 +41,7 @@ def opacity(page: Page) -> float:
     return float(page.locator(".facts").evaluate("e => getComputedStyle(e).opacity"))
 
 
+@pytest.mark.slow
 def test_a_service_that_hangs_is_not_called_tolerable(browser, bundle_path, tmp_path):
     with monitored.serving(bundle_path, tmp_path / "s.sqlite") as service:
         service.post(monitored.events(300))
@@ -58,6 +59,7 @@ def test_a_service_that_hangs_is_not_called_tolerable(browser, bundle_path, tmp_
         page.context.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", ["desk", "phone"])
 def test_while_nothing_can_be_written_nothing_is_called_tolerable(
     browser, bundle_path, tmp_path, size
@@ -102,6 +104,7 @@ def test_an_alarm_stays_one_while_nothing_can_be_written(browser, bundle_path, t
         page.context.close()
 
 
+@pytest.mark.slow
 def test_events_that_are_refused_are_told_beside_an_alarm_by_labels(browser, bundle_path, tmp_path):
     with monitored.serving(bundle_path, tmp_path / "s.sqlite") as service:
         now = time.time()
@@ -129,6 +132,7 @@ def test_events_that_are_refused_are_told_beside_an_alarm_by_labels(browser, bun
         page.context.close()
 
 
+@pytest.mark.slow
 def test_a_new_state_of_the_same_bundle_is_another_stream(browser, bundle_path, tmp_path):
     with monitored.serving(bundle_path, tmp_path / "before.sqlite") as service:
         service.post(monitored.events(600))
@@ -151,6 +155,7 @@ def test_a_new_state_of_the_same_bundle_is_another_stream(browser, bundle_path, 
         page.context.close()
 
 
+@pytest.mark.slow
 def test_how_old_the_newest_event_is_and_how_many_posts_were_refused_is_told(
     browser, bundle_path, tmp_path
 ):
