@@ -24,8 +24,8 @@ from rich.padding import Padding
 from rich.text import Text
 
 from roadworthy.analysis.risk.calibration import calibrate
-from roadworthy.analysis.risk.confidence import Cbpe
 from roadworthy.analysis.risk.prototypes import Costs, base_tree
+from roadworthy.analysis.simulation.estimators import Cbpe
 from roadworthy.data.scores import ScoreTable, open_table, read_scores
 from roadworthy.monitor import Alarm, Bundle, Events, Monitor, Windows
 

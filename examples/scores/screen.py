@@ -24,9 +24,9 @@ from make import (
 )
 
 from roadworthy.analysis.risk.calibration import calibrate
-from roadworthy.analysis.risk.confidence import Cbpe
 from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import accuracy_tree
+from roadworthy.analysis.simulation.estimators import Cbpe
 from roadworthy.data.scores import read_scores
 
 WINDOW, WINDOWS = 100, 10

@@ -20,10 +20,10 @@ import protocol
 from scipy.signal import lfilter
 from scipy.special import ndtr
 from study import TABLES
+from trials import CLEAN, Scores
 
 from roadworthy.analysis.risk.calibration import calibrate
 from roadworthy.analysis.risk.prototypes import accuracy_tree
-from roadworthy.analysis.simulation.trials import CLEAN, Scores
 from roadworthy.monitor import Bundle, Events, Monitor, Windows
 from roadworthy.monitor.windows import CellScores
 

@@ -18,8 +18,7 @@ import protocol
 from estimators import Read, ours, quick_combination
 from protocol import MISALIGNED
 from study import TABLES, write
-
-from roadworthy.analysis.simulation.trials import Scores, trials
+from trials import Scores, trials
 
 SUSPECTS = {"CCT": ("knn",), **MISALIGNED}
 

@@ -16,14 +16,14 @@ import numpy as np
 import protocol
 from estimators import Read
 from study import TABLES, write
+from trials import RATES, WINDOW, Scores, Trial, trials
 
 from roadworthy.analysis.calibration import at_balanced_accuracy
 from roadworthy.analysis.risk.calibration import calibrate
 from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import accuracy_tree
-from roadworthy.analysis.risk.rates import Calibrated, rogan_gladen, verdict_counts
-from roadworthy.analysis.simulation.schedules import BATCHES as SIZES
-from roadworthy.analysis.simulation.trials import RATES, WINDOW, Scores, Trial, trials
+from roadworthy.analysis.risk.rates import Calibrated, alarm_counts, rogan_gladen
+from roadworthy.analysis.simulation.streams import BATCHES as SIZES
 
 DRAWS, PER = 1000, 10
 
@@ -116,7 +116,7 @@ def errors_of(trial: Trial, detector: str) -> Iterator[Batched]:
         for kind in ("uniform", "mixed") if size > 1 else ("uniform",):
             windows = windows_of(trial, shifted_rows, size, rng, uniform=kind == "uniform")
             alarmed = verdict(windows).sum(axis=1)
-            rate = rogan_gladen(verdict_counts(alarmed, WINDOW), Calibrated.from_table(known)).value
+            rate = rogan_gladen(alarm_counts(alarmed, WINDOW), Calibrated.from_table(known)).value
             truth, plain = right(windows).mean(axis=1), data.correct[windows].mean(axis=(1, 2))
             counts = np.stack(
                 [np.bincount(cells[w.ravel()], minlength=calibration.cells) for w in windows]

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import protocol
 from study import TABLES, write
+from trials import RATES, WINDOW, Trial, trials
 
 from roadworthy.analysis.risk.calibration import calibrate
 from roadworthy.analysis.risk.estimator import Estimator
@@ -28,9 +29,8 @@ from roadworthy.analysis.risk.prototypes import (
     detector_tree,
     live_parameters,
 )
-from roadworthy.analysis.risk.rates import Calibrated, rogan_gladen, verdict_counts
+from roadworthy.analysis.risk.rates import Calibrated, alarm_counts, rogan_gladen
 from roadworthy.analysis.risk.tree import expectation, worth
-from roadworthy.analysis.simulation.trials import RATES, WINDOW, Trial, trials
 
 TREES = {
     "without a detector": base_tree(POLYP_COSTS, unit=POLYP_UNIT),
@@ -67,7 +67,7 @@ def polyps(*, windows: int = 2000, rows: int = 1000) -> Iterator[Polyp]:
             alarms = rng.binomial(WINDOW, rate * tpr + (1 - rate) * (1 - tnr), windows)
             at = [
                 _risk(tree, p)
-                for p in (rate, rogan_gladen(verdict_counts(alarms, WINDOW), known).value)
+                for p in (rate, rogan_gladen(alarm_counts(alarms, WINDOW), known).value)
             ]
             low, high = np.percentile(at[1], [5, 95])
             yield Polyp(name, rate, float(at[0]), float(np.mean(at[1])), low, high, TOLERABLE_POLYP)
@@ -116,8 +116,7 @@ def points() -> Iterator[Point]:
         given = {n: POLYP_PARAMETERS[n] for n in tree.parameters if n != "p_shift"} | {
             "p_shift": rate
         }
-        found = worth(tree, given, DETECTOR, CLASSIFIER)
-        yield Point(rate, found.saved_by_a, found.saved_by_b)
+        yield Point(rate, *worth(tree, given, DETECTOR, CLASSIFIER))
 
 
 class Real(NamedTuple):
@@ -150,7 +149,7 @@ def real(trial: Trial) -> Iterator[Real]:
         counted = Calibrated.from_table(
             {k: t.sum(axis=0) for k, t in zip(("clean", "shift"), known, strict=True)}
         )
-        rate = rogan_gladen(verdict_counts(raised.sum(axis=1), WINDOW), counted).value
+        rate = rogan_gladen(alarm_counts(raised.sum(axis=1), WINDOW), counted).value
         paper, e = (
             np.asarray(expectation(tree, {**given, "p_shift": rate})),
             estimator.estimate(counts),

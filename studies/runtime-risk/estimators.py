@@ -12,25 +12,23 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from baselines import Atc, Doc, bayes_rate, posterior_rate
+from trials import WINDOW, Trial
 
 from roadworthy.analysis.calibration import at_balanced_accuracy
 from roadworthy.analysis.risk.calibration import calibrate
-from roadworthy.analysis.risk.confidence import Atc, Cbpe, Doc
 from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.analysis.risk.rates import (
     Calibrated,
     Rates,
-    bayes_rate,
+    alarm_counts,
     likelihood_rate,
     mean_rate,
     paper_fallback_rate,
-    posterior_rate,
     rogan_gladen,
-    verdict_counts,
 )
-from roadworthy.analysis.simulation.trials import WINDOW, Trial
-from roadworthy.analysis.simulation.truth import Estimated
+from roadworthy.analysis.simulation.estimators import Cbpe, Estimated
 from roadworthy.statistics.fusion import features, fit_logistic, ranks
 
 BINS = 15
@@ -167,7 +165,7 @@ def without_detectors(trial: Trial) -> Iterator[tuple[str, Estimate]]:
 def with_detectors(trial: Trial) -> Iterator[tuple[str, Estimate]]:
     """Those that read the scores of the trial's detectors."""
     read = Read(trial)
-    alarms = verdict_counts(read.alarms[trial.windows].sum(axis=1), WINDOW)
+    alarms = alarm_counts(read.alarms[trial.windows].sum(axis=1), WINDOW)
     known = read.counted(read.alarms.astype(int))
     yield "mean of verdicts", read.by_rate(mean_rate(alarms, known))
     yield "Rogan-Gladen, clipped", read.by_rate(rogan_gladen(alarms, known))

@@ -11,22 +11,22 @@ from typing import NamedTuple
 
 import numpy as np
 import protocol
+from baselines import bayes_rate
 from batches import SIZES, batch_rows, best_detector, right_batches, verdict_on_batches
 from estimators import Read
 from protocol import CLEAN_CALIBRATION, CLEAN_STREAM
 from study import TABLES, write
+from trials import RATES, WINDOW, Scores, trials
 
 from roadworthy.analysis.risk.rates import (
     Calibrated,
     Rates,
-    bayes_rate,
+    alarm_counts,
     mean_rate,
     paper_fallback_rate,
     rogan_gladen,
-    verdict_counts,
 )
 from roadworthy.analysis.simulation.streams import detector_grid
-from roadworthy.analysis.simulation.trials import RATES, WINDOW, Scores, trials
 
 DRAWS = 2000
 
@@ -56,7 +56,7 @@ def synthetic_rates(*, windows: int = 400, rows: int = 1000) -> Iterator[Synthet
             }
         )
         drawn = rng.binomial(WINDOW, nominal * tpr + (1 - nominal) * (1 - tnr))
-        alarms = verdict_counts(drawn, WINDOW)
+        alarms = alarm_counts(drawn, WINDOW)
         found: dict[str, Rates] = {"mean of verdicts": mean_rate(alarms, seen)}
         if seen.tpr > seen.fpr:
             found |= {
@@ -160,7 +160,7 @@ def sensitivity(data: Scores, *, per: int = 20) -> Iterator[Sensitivity]:
                 {"clean": [1e6 * tnr, 1e6 * (1 - tnr)], "shift": [1e6 * (1 - tpr), 1e6 * tpr]}
             )
             error = np.abs(
-                read.by_rate(rogan_gladen(verdict_counts(alarms, WINDOW), known)).accuracy.value
+                read.by_rate(rogan_gladen(alarm_counts(alarms, WINDOW), known)).accuracy.value
                 - trial.accuracy
             )
             for nominal in RATES:

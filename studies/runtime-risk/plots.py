@@ -11,11 +11,11 @@ from itertools import product
 from math import log2
 
 import numpy as np
+from lines import Line, LinePanel, lines_chart
+from standalone import standalone
 from study import HERE, TABLES
 
 from roadworthy.report.charts.heat import HeatCell, Ramp, heat
-from roadworthy.report.charts.lines import Line, LinePanel, lines_chart
-from roadworthy.report.charts.standalone import standalone
 
 Row = dict[str, str]
 FIGURES = HERE / "figures"

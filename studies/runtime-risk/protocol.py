@@ -1,4 +1,4 @@
-"""The scores of the study: published with the paper, our own, and elsewhere. Their trials: `analysis.simulation.trials`.
+"""The scores of the study: published with the paper, our own, and elsewhere. Their trials: `trials.py`.
 
 Clean rows calibrate from `ind_val` and stream from `ind_test`. The rate is judged against the nominal rate, the accuracy against
 the window's own.
@@ -11,8 +11,7 @@ import gzip
 from pathlib import Path
 
 import numpy as np
-
-from roadworthy.analysis.simulation.trials import Scores
+from trials import Scores
 
 ROOT = Path(__file__).resolve().parents[2]
 PUBLISHED = ROOT.parent / "shared" / "data" / "pra-scores"

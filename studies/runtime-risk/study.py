@@ -22,9 +22,10 @@ from typing import NamedTuple
 import numpy as np
 import protocol
 from estimators import Estimate, Read, by_peers, with_detectors, without_detectors
+from trials import RATES, Scores, Trial, trials
 
-from roadworthy.analysis.simulation.trials import RATES, Scores, Trial, trials
-from roadworthy.analysis.simulation.truth import Estimated, error_of
+from roadworthy.analysis.simulation.estimators import Estimated
+from roadworthy.analysis.simulation.experiment import error_of
 
 HERE = Path(__file__).resolve().parent
 TABLES, CACHE = HERE / "tables", HERE / "cache"

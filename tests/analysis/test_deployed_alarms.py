@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roadworthy.analysis.risk.calibration import Calibration, calibrate
-from roadworthy.analysis.risk.cells import alarm_rates, alarmed_cells, rows_by_alarm
-from roadworthy.analysis.risk.deployed import Deployed
+from roadworthy.analysis.risk.calibration import Calibration, Deployed, calibrate
+from roadworthy.analysis.risk.cells import alarmed_cells, rows_by_alarm
 from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import POLYP_COSTS, TOLERABLE_POLYP, detector_tree
 
@@ -72,7 +71,7 @@ def test_one_event_and_many_are_placed_alike_by_their_verdict(pairs):
     for cell, (doubt, knn) in zip(cells.tolist(), pairs, strict=True):
         assert calibration.place_one({"doubt": doubt, "knn": knn}) == cell
         if cell >= 0:
-            assert bool(calibration.alarmed([cell])[0]) == (not doubt <= 0.7)
+            assert bool(alarmed_cells(calibration)[cell]) == (not doubt <= 0.7)
 
 
 SMALL = learned(Deployed("doubt", 0.7, "conformal"), np.random.default_rng(2))
@@ -92,9 +91,6 @@ def test_rows_with_and_without_an_alarm_are_counted_apart():
         for of in (~shifted, shifted)
     ]
     assert rows_by_alarm(found).tolist() == expected
-    assert alarm_rates(found) == pytest.approx(
-        (raised[shifted].mean(), 1.0 - raised[~shifted].mean())
-    )
 
 
 def test_without_a_supervisor_at_work_the_alarm_is_that_of_the_shift_score():
@@ -120,13 +116,13 @@ def test_scores_that_stand_aside_raise_alarms_and_teach_nothing():
     alone = calibrate(scores, kind, right)
     beside = calibrate(both, kind, right, deployed=Deployed("fused", 2.0), aside=["fused"])
     assert beside.names == ("doubt", "fused", "knn")
-    assert beside.shift.edges == alone.shift.edges
+    assert beside.shift.edges == pytest.approx(alone.shift.edges, abs=1e-9)
     assert (beside.shift_bin(beside.place(both)) == alone.shift_bin(alone.place(scores))).all()
-    assert (beside.alarmed(beside.place(both)) == (both["fused"] > 2.0)).all()
+    assert (alarmed_cells(beside)[beside.place(both)] == (both["fused"] > 2.0)).all()
 
 
 def test_alarms_of_a_score_that_is_not_read_are_refused():
-    with pytest.raises(ValueError, match="alarms of energy are counted"):
+    with pytest.raises(ValueError, match="alarms of energy"):
         learned(Deployed("energy", 1.0), np.random.default_rng(6))
 
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from roadworthy.analysis.risk.expected_cost import Rows, assess_risk
-from roadworthy.analysis.risk.posteriors import Beta
+from roadworthy.analysis.risk.expected_cost import Beta, CountedCases, assess_risk
 from roadworthy.analysis.risk.prototypes import (
     POLYP_COSTS,
     Costs,
@@ -28,7 +27,7 @@ COSTS = np.array([635.0, 1955.0, 6735.0, 1905.0])
 
 def rows(name, probability, counts, clusters=None):
     cell = np.repeat(np.arange(4), counts)
-    return Rows(name, probability, cell >= 2, cell % 2 == 1, clusters)
+    return CountedCases(name, probability, cell >= 2, cell % 2 == 1, clusters)
 
 
 def test_the_cost_is_the_mean_cost_of_the_cases_weighted_by_the_circumstances():
@@ -58,7 +57,10 @@ def test_the_cost_is_the_mean_cost_of_the_cases_weighted_by_the_circumstances():
 def test_with_one_kind_the_bounds_are_those_of_clopper_and_pearson():
     for wrong, n in ((0, 60), (3, 200), (200, 200)):
         found = assess_risk(
-            HUNDRED, Rows("clean", 1.0, np.arange(n) < wrong), [], constants={"p_shift": 0.0}
+            HUNDRED,
+            CountedCases("clean", 1.0, np.arange(n) < wrong),
+            [],
+            constants={"p_shift": 0.0},
         )
         upper, lower = found.interval(0.95, "upper"), found.interval(0.95, "lower")
         assert upper.high == pytest.approx(
@@ -73,10 +75,10 @@ def test_with_one_kind_the_bounds_are_those_of_clopper_and_pearson():
 def test_the_same_answers_in_fewer_groups_say_less():
     rng = np.random.default_rng(0)
     wrong = np.repeat(rng.random(40) < 0.2, 25)
-    apart = assess_risk(HUNDRED, Rows("clean", 1.0, wrong), [], constants={"p_shift": 0.0})
+    apart = assess_risk(HUNDRED, CountedCases("clean", 1.0, wrong), [], constants={"p_shift": 0.0})
     grouped = assess_risk(
         HUNDRED,
-        Rows("clean", 1.0, wrong, None, np.repeat(np.arange(40), 25)),
+        CountedCases("clean", 1.0, wrong, None, np.repeat(np.arange(40), 25)),
         [],
         constants={"p_shift": 0.0},
     )
@@ -84,7 +86,7 @@ def test_the_same_answers_in_fewer_groups_say_less():
     assert grouped.design_effect == pytest.approx(25, rel=0.05)
     of_groups = clopper_pearson(int(wrong[::25].sum()), 40, sided="upper").high
     assert grouped.interval(0.95, "upper").high >= 100 * of_groups * 0.98
-    never = Rows("clean", 1.0, np.zeros(1000, bool), None, np.repeat(np.arange(40), 25))
+    never = CountedCases("clean", 1.0, np.zeros(1000, bool), None, np.repeat(np.arange(40), 25))
     bound = assess_risk(HUNDRED, never, [], constants={"p_shift": 0.0}).interval(0.95, "upper").high
     assert bound == pytest.approx(100 * clopper_pearson(0, 40, sided="upper").high, rel=0.02)
 
@@ -92,9 +94,9 @@ def test_the_same_answers_in_fewer_groups_say_less():
 def test_one_sample_under_many_circumstances_is_not_many_samples():
     wrong = np.random.default_rng(1).random(300) < 0.1
     names = [f"s{i}" for i in range(300)]
-    kinds = [Rows(f"c{i}", 0.1, wrong, None, names) for i in range(10)]
-    found = assess_risk(HUNDRED, Rows("clean", 0.0, wrong, None, names), kinds)
-    one = assess_risk(HUNDRED, Rows("clean", 1.0, wrong), [], constants={"p_shift": 0.0})
+    kinds = [CountedCases(f"c{i}", 0.1, wrong, None, names) for i in range(10)]
+    found = assess_risk(HUNDRED, CountedCases("clean", 0.0, wrong, None, names), kinds)
+    one = assess_risk(HUNDRED, CountedCases("clean", 1.0, wrong), [], constants={"p_shift": 0.0})
     assert found.value == pytest.approx(one.value)
     assert found.design_effect == pytest.approx(10, rel=0.01)
     assert found.interval(0.95, "upper").high >= one.interval(0.95, "upper").high
@@ -117,15 +119,18 @@ def test_constants_are_numbers_or_counts():
             "clean": {"then": {"outcome": "fine", "cost": 0}},
         },
     }
-    tree, clean = Tree.from_dict(content), Rows("clean", 0.9, np.zeros(50, bool))
+    tree, clean = Tree.from_dict(content), CountedCases("clean", 0.9, np.zeros(50, bool))
     sure = assess_risk(
-        tree, clean, [Rows("fog", 0.1, np.ones(9, bool))], constants={"p_noticed": 0.9}
+        tree, clean, [CountedCases("fog", 0.1, np.ones(9, bool))], constants={"p_noticed": 0.9}
     )
     assert sure.value == pytest.approx(
         0.1 * (0.9 + 100)
     ) and sure.interval().width == pytest.approx(0.0, abs=1e-9)
     unsure = assess_risk(
-        tree, clean, [Rows("fog", 0.1, np.ones(9, bool))], constants={"p_noticed": Beta(90, 10)}
+        tree,
+        clean,
+        [CountedCases("fog", 0.1, np.ones(9, bool))],
+        constants={"p_noticed": Beta(90, 10)},
     )
     assert unsure.value == pytest.approx(sure.value)
     drawn = 0.1 * (1000 - 999 * np.random.default_rng(9).beta(90, 10, 200_000))
@@ -288,7 +293,7 @@ def simulate(tree, truth, *, groups, per_group, spread, kinds, repeats, seed):
             own = luck + rng.normal(0, 0.7, n)
             scale = math.hypot(spread, math.hypot(0.7, 0.7))
             limit = scale * float(_quantile(1 - wrong))
-            drawn.append(Rows(f"k{i}", weight, own > limit, rng.random(n) < alarm, names))
+            drawn.append(CountedCases(f"k{i}", weight, own > limit, rng.random(n) < alarm, names))
         found = assess_risk(tree, drawn[0], drawn[1:], seed=int(rng.integers(1 << 30)))
         held += (
             found.interval(0.95, "upper").high >= truth,

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import math
 from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
@@ -12,8 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
-from scipy.special import betaincinv, gammaln, roots_jacobi, xlog1py, xlogy
-from scipy.stats import beta, binom, binomtest, norm
+from scipy.stats import beta, binomtest
 
 from roadworthy.analysis import calibration
 from roadworthy.analysis.risk import rates
@@ -21,26 +19,13 @@ from roadworthy.analysis.risk.rates import (
     Calibrated,
     CannotTell,
     Rates,
+    alarm_counts,
     batch_rate,
-    bayes_rate,
     likelihood_rate,
     mixed_batch_rate,
-    posterior_rate,
-    verdict_counts,
 )
-from roadworthy.analysis.risk.rates.base import (
-    MISMATCH,
-    MIXED,
-    NO_EVENTS,
-    OUTSIDE,
-    REJECTED,
-    SPREAD,
-    WEAK,
-)
-from roadworthy.analysis.risk.rates.batches import BatchVerdict, uniformity
-from roadworthy.analysis.risk.rates.bayes import beta_nodes
-from roadworthy.analysis.risk.rates.grid import at_angle, densest
-from roadworthy.analysis.risk.rates.likelihood import score_interval
+from roadworthy.analysis.risk.rates.base import OUTSIDE, SPREAD
+from roadworthy.analysis.risk.rates.batches import densest
 
 GOOD = Calibrated.from_table({"clean": [180, 20], "fog": [40, 160]})
 BINS = Calibrated.from_table(
@@ -56,26 +41,19 @@ ESTIMATORS = {
     "rogan_gladen": lambda k, n: rogan_gladen(k, n, GOOD),
     "fallback": lambda k, n: paper_fallback_rate(k, n, GOOD),
     "likelihood": lambda k, n: likelihood_rate(np.stack([np.subtract(n, k), k], axis=-1), GOOD),
-    "posterior": lambda k, n: posterior_rate(
-        np.stack([np.subtract(n, k), k], axis=-1), GOOD, draws=20
-    ),
 }
 
 
 def mean_rate(k, n) -> Rates:
-    return rates.mean_rate(verdict_counts(k, n), GOOD)
+    return rates.mean_rate(alarm_counts(k, n), GOOD)
 
 
 def rogan_gladen(k, n, calibrated: Calibrated) -> Rates:
-    return rates.rogan_gladen(verdict_counts(k, n), calibrated)
+    return rates.rogan_gladen(alarm_counts(k, n), calibrated)
 
 
 def paper_fallback_rate(k, n, calibrated: Calibrated) -> Rates:
-    return rates.paper_fallback_rate(verdict_counts(k, n), calibrated)
-
-
-def bayes(k, n, calibrated: Calibrated) -> Rates:
-    return bayes_rate(verdict_counts(k, n), calibrated)
+    return rates.paper_fallback_rate(alarm_counts(k, n), calibrated)
 
 
 def flagged(found: Rates, flag: str) -> list[bool]:
@@ -84,7 +62,9 @@ def flagged(found: Rates, flag: str) -> list[bool]:
 
 def seen(calibrated: Calibrated) -> Calibrated:
     """The same rows, for streams of the one kind that was calibrated."""
-    return replace(calibrated, spread_of_one=0.0)
+    known = replace(calibrated)
+    known.__dict__["spread"] = 0.0
+    return known
 
 
 # What every estimator keeps
@@ -111,9 +91,8 @@ def test_a_rate_and_its_interval_are_shares_and_in_order(name, counts) -> None:
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_a_window_without_events_says_so_and_excludes_no_rate(name) -> None:
+def test_a_window_without_events_excludes_no_rate(name) -> None:
     rate = ESTIMATORS[name](0, 0)
-    assert NO_EVENTS in rate.flags
     assert rate.low <= 0.03 and rate.high >= 0.97
 
 
@@ -167,13 +146,6 @@ def test_paper_mode_is_the_authors_arithmetic() -> None:
     assert flagged(found, OUTSIDE) == [True, False, True]
 
 
-def test_a_trace_outside_what_any_rate_explains_is_flagged_and_beyond_chance_twice() -> None:
-    found = rogan_gladen([0, 8, 45, 83, 100], 100, seen(GOOD))
-    assert flagged(found, OUTSIDE) == [True, True, False, True, True]
-    assert flagged(found, MISMATCH) == [True, False, False, False, True]
-    assert found.low[0] == 0.0 and found.high[4] == 1.0
-
-
 def test_a_calibration_without_rows_or_sense_is_refused_with_the_reason() -> None:
     for rows, reason in (
         ({"fog": [1, 2]}, "no clean calibration rows"),
@@ -181,16 +153,13 @@ def test_a_calibration_without_rows_or_sense_is_refused_with_the_reason() -> Non
         ({"clean": [3, 4]}, "no calibration rows of any shift"),
         ({"clean": [3, 4], "fog": [0, 0]}, "no calibration rows of any shift"),
     ):
-        with pytest.raises(CannotTell, match=reason) as refused:
+        with pytest.raises(CannotTell, match=reason):
             Calibrated.from_table(rows)
-        assert refused.value.reason == str(refused.value)
     useless = Calibrated.from_table({"clean": [50, 50], "fog": [60, 40]})
     for estimate in (
         lambda: rogan_gladen(4, 10, useless),
         lambda: paper_fallback_rate(4, 10, useless),
-        lambda: bayes(4, 10, useless),
         lambda: likelihood_rate([6, 4], useless),
-        lambda: posterior_rate([6, 4], useless),
     ):
         with pytest.raises(CannotTell, match=r"TPR \+ TNR = 0.900 <= 1"):
             estimate()
@@ -201,9 +170,7 @@ def test_a_calibration_that_the_added_rows_turn_round_is_refused() -> None:
     turned = Calibrated.from_table({"clean": [100, 900], "fog": [0, 5]})
     for estimate in (
         lambda: rogan_gladen(90, 100, turned),
-        lambda: bayes(90, 100, turned),
         lambda: likelihood_rate([10, 90], turned),
-        lambda: posterior_rate([10, 90], turned),
     ):
         with pytest.raises(CannotTell, match=r"TPR \+ TNR = 0.958 <= 1"):
             estimate()
@@ -218,18 +185,10 @@ def test_more_alarms_never_tell_a_lower_rate(rows) -> None:
     alarms = np.arange(0, 21, 4)
     bins = np.stack([20 - alarms, alarms], axis=1)
     try:
-        found = [rogan_gladen(alarms, 20, calibrated), likelihood_rate(bins, calibrated, draws=5)]
+        found = [rogan_gladen(alarms, 20, calibrated), likelihood_rate(bins, calibrated)]
     except CannotTell:
         return
     assert all((np.diff(rates.value) >= -1e-6).all() for rates in found)
-
-
-def test_a_calibration_that_may_be_useless_is_flagged_and_excludes_nothing() -> None:
-    weak = Calibrated.from_table({"clean": [6, 4], "fog": [5, 5]})
-    rate = rogan_gladen(45, 100, weak)
-    assert WEAK in rate.flags and (rate.low, rate.high) == (0.0, 1.0)
-    assert WEAK in bayes(45, 100, weak).flags
-    assert WEAK not in rogan_gladen(45, 100, GOOD).flags
 
 
 # New kinds of shift
@@ -253,78 +212,6 @@ def test_the_spread_of_several_kinds_is_their_own_and_of_one_the_default() -> No
 def test_kinds_weigh_the_same_whatever_their_rows() -> None:
     calibrated = Calibrated.from_table({"clean": [900, 100], "fog": [10, 90], "snow": [5000, 5000]})
     assert calibrated.tpr == pytest.approx(0.7)
-
-
-# The Bayes table
-
-
-@pytest.mark.parametrize(
-    "a, b", [(3.0, 5.0), (0.5, 20.5), (40.5, 0.5), (0.5, 0.5), (0.3, 0.7), (1500.5, 300.5)]
-)
-def test_nodes_are_gauss_jacobis_and_give_the_moments_of_a_beta(a, b) -> None:
-    points, weights = beta_nodes(a, b, 12)
-    for power in range(12):
-        moment = math.prod((a + i) / (a + b + i) for i in range(power))
-        assert weights @ points**power == pytest.approx(moment, rel=1e-9)
-    if 1 < a + b < 100:  # scipy divides by zero where the sum is one
-        expected, scaled = roots_jacobi(12, b - 1, a - 1)
-        assert points == pytest.approx((expected + 1) / 2, abs=1e-9)
-        assert weights == pytest.approx(scaled / scaled.sum(), abs=1e-9)
-
-
-def brute_force(k: int, n: int, calibrated: Calibrated) -> tuple[np.ndarray, np.ndarray]:
-    """Rates even in angle and their posterior masses under Jeffreys' prior, by quantiles of TPR and FPR that crowd at the ends."""
-    mean, variance = calibrated.shifted_shares[1], calibrated.tpr_variance
-    size = mean * (1 - mean) / variance - 1
-    angle = (np.arange(250) + 0.5) / 250 * np.pi
-    level, weight = (1 - np.cos(angle)) / 2, np.sin(angle) / np.sin(angle).sum()
-    tpr = betaincinv(mean * size, (1 - mean) * size, level)
-    fpr = betaincinv(calibrated.clean[1] + 1, calibrated.clean[0] + 1, level)
-    rate = np.sin((np.arange(200) + 0.5) / 400 * np.pi) ** 2
-    factor = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
-    mass = np.empty(200)
-    for i, p in enumerate(rate):
-        t = p * tpr[:, None] + (1 - p) * fpr
-        mass[i] = weight @ np.exp(factor + xlogy(k, t) + xlog1py(n - k, -t)) @ weight
-    return rate, mass / mass.sum()
-
-
-@pytest.mark.parametrize("n, alarms", [(1, (0, 1)), (100, (0, 12, 45, 100)), (1500, (100, 700))])
-@pytest.mark.parametrize(
-    "rows", [{"clean": [180, 20], "fog": [40, 160]}, {"clean": [18, 0], "fog": [4, 9]}]
-)
-def test_the_table_equals_brute_force(n, alarms, rows) -> None:
-    calibrated = Calibrated.from_table(rows)
-    for k in alarms:
-        rate, mass = brute_force(k, n, calibrated)
-        found = bayes(k, n, calibrated)
-        assert float(found.value) == pytest.approx(mass @ rate, abs=1e-3)
-        held = mass[(rate >= found.low) & (rate <= found.high)]
-        assert held.sum() == pytest.approx(0.95, abs=0.03) and held.min() >= 0.3 * mass[
-            mass < held.min()
-        ].max(initial=0.0)
-
-
-def test_the_table_equals_monte_carlo() -> None:
-    rng = np.random.default_rng(0)
-    draws = 400_000
-    rate, fpr = rng.beta(0.5, 0.5, draws), rng.beta(21, 181, draws)
-    mean, variance = GOOD.shifted_shares[1], seen(GOOD).tpr_variance
-    size = mean * (1 - mean) / variance - 1
-    tpr = rng.beta(mean * size, (1 - mean) * size, draws)
-    alarms = rng.binomial(50, rate * tpr + (1 - rate) * fpr)
-    for k in (3, 10, 25, 38):
-        mine = rate[alarms == k]
-        assert float(bayes(k, 50, seen(GOOD)).value) == pytest.approx(
-            mine.mean(), abs=5 * mine.std() / len(mine) ** 0.5
-        )
-
-
-def test_verdicts_are_two_bins_and_whole_counts() -> None:
-    with pytest.raises(ValueError, match="two bins"):
-        bayes(3, 10, BINS)
-    with pytest.raises(ValueError, match="whole numbers"):
-        bayes(2.5, 10, GOOD)
 
 
 # Score bins
@@ -363,31 +250,8 @@ def test_in_two_bins_the_most_likely_rate_is_rogan_gladens_value_and_interval() 
     )
 
 
-def test_with_a_perfect_detector_the_posterior_is_the_beta_of_the_share() -> None:
-    sure = seen(Calibrated.from_table({"clean": [10**9, 0], "fog": [0, 10**9]}))
-    k = np.array([0, 3, 20, 40])
-    found = bayes(k, 40, sure)
-    assert found.value == pytest.approx((k + 0.5) / 41, abs=1e-3)
-    for i in (1, 2):
-        covered = beta(k[i] + 0.5, 40.5 - k[i]).cdf([found.low[i], found.high[i]])
-        assert covered[1] - covered[0] == pytest.approx(0.95, abs=0.02)
-    bins = np.stack([40 - k, k], axis=1)
-    assert posterior_rate(bins, sure).value == pytest.approx((k + 0.5) / 41, abs=1e-3)
-
-
-def test_the_posterior_over_bins_equals_a_loop_over_its_draws() -> None:
-    counts = np.array([8.0, 9.0, 3.0, 12.0])
-    rate = np.sin((np.arange(160) + 0.5) / 320 * np.pi) ** 2  # equally likely under Jeffreys' prior
-    mass = np.zeros(160)
-    for clean, shifted in zip(*BINS.draw_shares(7, 0, added=0.5), strict=True):
-        for i, p in enumerate(rate):
-            mass[i] += np.prod((p * shifted + (1 - p) * clean) ** counts)
-    found = float(posterior_rate(counts, BINS, draws=7).value)
-    assert found == pytest.approx(mass @ rate / mass.sum(), abs=1e-9)
-
-
 def test_the_densest_cells_hold_the_mass_and_an_end_where_it_is_likeliest() -> None:
-    mass = np.diff(beta(0.5, 8.0).cdf(at_angle(np.arange(201) / 200)))
+    mass = np.diff(beta(0.5, 8.0).cdf(np.sin(np.arange(201) / 400 * np.pi) ** 2))
     low, high = densest(mass, 0.9)
     assert low == 0.0 and beta(0.5, 8.0).cdf(high) == pytest.approx(0.9, abs=0.02)
 
@@ -409,63 +273,23 @@ def test_a_window_says_the_same_beside_any_other() -> None:
             [9000, 6000, 4000, 2000],
         ]
     )
-    together = posterior_rate(windows, BINS, draws=20)
+    together = likelihood_rate(windows, BINS)
     for i, window in enumerate(windows):
-        alone = posterior_rate(window, BINS, draws=20)
+        alone = likelihood_rate(window, BINS)
         for name in ("value", "low", "high"):
             assert float(getattr(alone, name)) == pytest.approx(
                 getattr(together, name)[i], abs=1e-12
             )
 
 
-@pytest.mark.parametrize("n", [10**4, 10**5, 10**6, 10**8])
-@pytest.mark.parametrize("rate", [0.0, 0.1024, 0.5, 0.99])
-def test_intervals_of_long_windows_are_as_wide_as_their_information_says(n, rate) -> None:
-    # The calibration is all but certain: the rate of a window is told with a variance of 1 / (n sum (q - c)^2 / m).
-    clean, shifted, rows = np.array([0.4, 0.3, 0.2, 0.1]), np.array([0.1, 0.2, 0.3, 0.4]), 10**13
-    calibrated = Calibrated.from_table({"clean": clean * rows, "fog": shifted * rows})
-    mixed = rate * shifted + (1 - rate) * clean
-    deviation = 1 / math.sqrt(n * float((shifted - clean) ** 2 @ (1 / mixed)))
-    bounds = np.clip([rate - 1.96 * deviation, rate + 1.96 * deviation], 0.0, 1.0)
-    likeliest = likelihood_rate(n * mixed, seen(calibrated), draws=5)
-    assert float(likeliest.value) == pytest.approx(rate, abs=1e-6)
-    assert [float(likeliest.low), float(likeliest.high)] == pytest.approx(
-        bounds, abs=0.1 * deviation
-    )
-
-
-def test_intervals_of_a_million_events_cover_the_rate() -> None:
-    rng, rate, n = np.random.default_rng(1), 0.1024, 10**6
-    clean, shifted = np.array([0.4, 0.3, 0.2, 0.1]), np.array([0.1, 0.2, 0.3, 0.4])
-    calibrated = Calibrated.from_table({"clean": clean * 10**8, "fog": shifted * 10**8})
-    windows = rng.multinomial(n, rate * shifted + (1 - rate) * clean, size=200)
-    found = likelihood_rate(windows, seen(calibrated), draws=20)
-    assert ((found.low <= rate) & (rate <= found.high)).mean() == pytest.approx(0.95, abs=0.04)
-
-
 def test_counts_of_other_bins_are_refused() -> None:
-    for estimate in (likelihood_rate, posterior_rate):
-        with pytest.raises(ValueError, match="an axis of 4 score bins"):
-            estimate([1, 2, 3], BINS)
+    with pytest.raises(ValueError, match="an axis of 4 score bins"):
+        likelihood_rate([1, 2, 3], BINS)
+    with pytest.raises(ValueError, match="two bins"):
+        rogan_gladen(3, 10, BINS)
 
 
 # Batches
-
-
-def test_uniformity_equals_a_loop_and_tells_uniform_from_mixed() -> None:
-    rng = np.random.default_rng(3)
-    tpr, fpr = GOOD.shifted_shares[1], GOOD.clean_shares[1]
-    shifted = rng.random(30) < 0.4
-    uniform = rng.binomial(16, np.where(shifted, tpr, fpr))
-    mixed = rng.binomial(16, np.full(30, 0.4 * tpr + 0.6 * fpr))
-    rates, found = np.linspace(0, 1, 201), []
-    for k in (uniform, mixed):
-        chances = binom.pmf(k, 16, tpr), binom.pmf(k, 16, fpr)
-        each = [np.log(p * chances[0] + (1 - p) * chances[1]).sum() for p in rates]
-        together = [np.sum(binom.logpmf(k, 16, p * tpr + (1 - p) * fpr)) for p in rates]
-        found.append(float(uniformity(np.stack([16.0 - k, k], axis=-1), GOOD)))
-        assert found[-1] == pytest.approx(max(each) - max(together), abs=1e-6)
-    assert found[0] > 5 > -5 > found[1]
 
 
 def batched(rng, shares, shifted, size, *, mixed: bool) -> np.ndarray:
@@ -479,9 +303,7 @@ def batched(rng, shares, shifted, size, *, mixed: bool) -> np.ndarray:
 
 @pytest.mark.parametrize("size", [8, 32])
 @pytest.mark.parametrize("rate", [0.26, 0.74])
-def test_batches_are_told_by_what_reads_them_as_they_are_and_the_other_reading_is_flagged(
-    size, rate
-) -> None:
+def test_batches_are_estimated_better_by_what_reads_them_as_they_are(size, rate) -> None:
     rng = np.random.default_rng(4)
     shares = np.array([[0.5, 0.3, 0.15, 0.05], [0.05, 0.15, 0.3, 0.5]])
     calibrated = Calibrated(10_000 * shares[0], 10_000 * shares[1:])
@@ -496,25 +318,20 @@ def test_batches_are_told_by_what_reads_them_as_they_are_and_the_other_reading_i
             right.high - right.low
         ).max() < 0.6
         assert np.abs(right.value - rate).mean() < np.abs(wrong.value - rate).mean()
-        doubted = np.mean(flagged(batch_rate(counts, calibrated), MIXED))
-        assert doubted >= 0.75 if mixed else doubted <= 0.25
 
 
 @pytest.mark.parametrize("reader", [batch_rate, mixed_batch_rate])
-def test_without_shift_batches_are_not_said_to_be_mixed_and_zero_is_not_excluded(reader) -> None:
+def test_without_shift_batches_do_not_exclude_zero(reader) -> None:
     rng, calibrated = (
         np.random.default_rng(5),
         Calibrated.from_table({"clean": [700, 300], "fog": [300, 700]}),
     )
     found = reader(rng.multinomial(16, [0.7, 0.3], (200, 20)), calibrated)
-    assert np.mean(flagged(found, MIXED)) <= 0.05 and (found.low == 0.0).mean() >= 0.95
+    assert (found.low == 0.0).mean() >= 0.95
 
 
-def test_batches_are_known_from_as_many_as_the_rows_fill_and_from_none_not_at_all() -> None:
+def test_batches_that_the_rows_do_not_fill_are_refused() -> None:
     calibrated = Calibrated.from_table({"clean": [70, 30], "fog": [30, 20]})
-    assert BatchVerdict.choose(calibrated, 10).counted(calibrated).shifted.sum() == pytest.approx(
-        5.0
-    )
     with pytest.raises(CannotTell, match="the 50 calibration rows of fog fill no batch of 64"):
         batch_rate(np.full((1, 3, 2), 32.0), calibrated)
 
@@ -556,30 +373,16 @@ def any_rate(rng: np.random.Generator) -> float:
     return float(rng.choice([0.0, 1.0, *rng.random(4)]))
 
 
-def by_the_prior(rng: np.random.Generator) -> float:
-    return float(rng.beta(0.5, 0.5))
-
-
 INTERVALS = {
     "score": (
         2,
         any_rate,
         by_verdicts(rogan_gladen),
     ),
-    "bayes": (
-        2,
-        by_the_prior,
-        by_verdicts(lambda k, n, c: bayes(k, n, c)),
-    ),
     "likelihood": (
         10,
         any_rate,
         likelihood_rate,
-    ),
-    "posterior": (
-        10,
-        any_rate,
-        posterior_rate,
     ),
 }
 
@@ -682,7 +485,7 @@ def estimates(clean: np.ndarray, shifted: np.ndarray, scores: np.ndarray):
     counts = np.stack([(cells == b).sum(axis=1) for b in range(width)], axis=1)
     return {
         "rogan_gladen": rogan_gladen((scores > threshold.value).sum(axis=1), 100, verdict),
-        "posterior": posterior_rate(counts, binned),
+        "likelihood": likelihood_rate(counts, binned),
     }
 
 
@@ -699,17 +502,8 @@ def test_on_the_published_scores_bins_tell_more_than_verdicts(
 ) -> None:
     found = measured(unseen, repeats=4)
     assert found["rogan_gladen"][0] == pytest.approx(rogan_gladens, abs=0.01)
-    assert found["posterior"][0] <= at_most < found["rogan_gladen"][0]
-    assert found["posterior"][1] >= covers
-
-
-def test_bayes_has_a_table_for_windows_in_which_events_lack_a_score() -> None:
-    calibrated = Calibrated.from_table({"clean": [180, 20], "fog": [30, 170]})
-    windows = np.array([[60.0, 40.0], [58.0, 40.0], [60.0, 40.0]])
-    found = bayes_rate(windows, calibrated)
-    for i, (cleared, alarmed) in enumerate(windows.tolist()):
-        alone = bayes(alarmed, cleared + alarmed, calibrated)
-        assert (found.value[i], found.low[i], found.high[i]) == (alone.value, alone.low, alone.high)
+    assert found["likelihood"][0] <= at_most < found["rogan_gladen"][0]
+    assert found["likelihood"][1] >= covers
 
 
 # Windows that no rate explains
@@ -717,75 +511,13 @@ def test_bayes_has_a_table_for_windows_in_which_events_lack_a_score() -> None:
 SURE = seen(
     Calibrated.from_table({"clean": [900_000_000, 100_000_000], "fog": [200_000_000, 800_000_000]})
 )
-CLEAN, SHIFTED = np.array([0.9, 0.1]), np.array([0.2, 0.8])
-
-
-def log_tail(alarms: float, n: float, rate: np.ndarray) -> np.ndarray:
-    """Of two bins the score is that of the share of alarms, which is normal around its expectation."""
-    share = 0.1 + 0.7 * rate
-    z = (alarms - n * share) / np.sqrt(n * share * (1 - share))
-    return np.minimum(norm.logcdf(z), norm.logsf(z))
-
-
-@pytest.mark.parametrize(("alarms", "end"), [(9_000, 0.0), (82_000, 1.0)])
-def test_where_every_rate_is_rejected_the_least_rejected_one_keeps_a_width_and_it_is_said(
-    alarms, end
-) -> None:
-    n = 100_000
-    rate = np.linspace(0.0, 1.0, 200_001)
-    tails = log_tail(alarms, n, rate)
-    assert tails.max() < np.log(0.025) and rate[tails.argmax()] == end
-    kept = rate[tails >= tails.max() + np.log(0.05)]
-    found = likelihood_rate([n - alarms, alarms], SURE, draws=5)
-    width = kept[-1] - kept[0]
-    assert width > 1e-4
-    assert [float(found.low), float(found.high)] == pytest.approx(
-        [kept[0], kept[-1]], abs=0.1 * width
-    )
-    assert REJECTED in found.flags
-    assert REJECTED in posterior_rate([n - alarms, alarms], SURE, draws=5).flags
-
-
-def test_a_window_that_some_rate_explains_is_not_said_to_be_rejected() -> None:
-    windows = [[90_000, 10_000], [55_000, 45_000], [0, 0], [91_000, 9_000]]
-    for estimate in (likelihood_rate, posterior_rate):
-        found = estimate(windows, SURE, draws=5)
-        assert flagged(found, REJECTED) == [False, False, False, True]
-
-
-def test_the_least_rejected_rate_is_found_where_all_tails_are_next_to_nothing() -> None:
-    low, high, rejected = score_interval(
-        np.array([[1e6, 0.0], [0.0, 1e6]]), (CLEAN, SHIFTED), (CLEAN[None], SHIFTED[None]), 0.025
-    )
-    assert rejected.all() and (low[0], high[1]) == (0.0, 1.0)
-    assert 0.0 < high[0] < 1e-3 and 1.0 - 1e-3 < low[1] < 1.0
-
-
-@pytest.mark.parametrize("rate", [0.0093, 0.3333, 0.9871])
-def test_few_rates_that_are_not_rejected_are_found_away_from_the_likeliest(rate) -> None:
-    # What is possible is not what the shares say: the rates that fit lie off the likeliest, between two places of the scan.
-    n, clean, shifted = 10**8, np.array([0.6, 0.3, 0.1]), np.array([0.1, 0.3, 0.6])
-    drawn = np.array([0.61, 0.27, 0.12]), np.array([0.11, 0.31, 0.58])
-    window = n * (rate * drawn[1] + (1 - rate) * drawn[0])
-    low, high, rejected = score_interval(
-        window[None], (clean, shifted), (drawn[0][None], drawn[1][None]), 0.025
-    )
-    part = (shifted - clean) / (clean + rate * (shifted - clean))
-    mixed = window / n
-    deviation = np.sqrt((mixed @ part**2 - (mixed @ part) ** 2) / n) / float(
-        (drawn[1] - drawn[0]) @ part
-    )
-    assert not rejected[0]
-    assert [low[0], high[0]] == pytest.approx(
-        [rate - 1.96 * deviation, rate + 1.96 * deviation], abs=0.1 * deviation
-    )
 
 
 def test_a_rejected_window_says_the_same_beside_any_other() -> None:
     windows = np.array([[91_000, 9_000], [55_000, 45_000], [18_000, 82_000]])
-    together = likelihood_rate(windows, SURE, draws=5)
+    together = likelihood_rate(windows, SURE)
     for i, window in enumerate(windows):
-        alone = likelihood_rate(window, SURE, draws=5)
+        alone = likelihood_rate(window, SURE)
         assert (float(alone.low), float(alone.high)) == pytest.approx(
             (together.low[i], together.high[i]), abs=1e-12
         )

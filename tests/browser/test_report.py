@@ -137,7 +137,7 @@ def test_the_recommended_set_and_what_each_supervisor_misses_can_be_read(
             assert len(seen) == 1
             assert seen[0].locator("text").evaluate_all(f"(all) => all.every({within})")
             assert page.evaluate(SMALLEST) >= 10.9
-        cells = page.locator("#figure-missed svg.rw-chart:visible rect")
+        cells = page.locator("#figure-missed svg.rw-chart:visible rect[rx]")
         assert cells.count() == 19 * 26
         assert (
             min(cells.evaluate_all("(all) => all.map((e) => e.getBoundingClientRect().width)"))

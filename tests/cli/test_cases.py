@@ -109,16 +109,8 @@ def test_a_circumstance_inside_the_subject_is_refused_by_name(tiny, cli, tmp_pat
         and "'noise' acts at the inner port 'model.images'" in answer.err
     )
     assert not (tmp_path / "cases").exists()
-    listed = cli("cases", "list", file)
-    assert listed.code == 0 and "cannot be exported" in listed.out
 
 
 def test_a_folder_that_holds_something_is_left_alone(tiny, cli, tmp_path):
     answer = cli("cases", "export", tiny.file, "--out", tmp_path)
     assert answer.code == 2 and "not empty" in answer.err
-
-
-def test_the_list_counts_the_cases_of_every_condition(tiny, cli):
-    content = json.loads(cli("cases", "list", tiny.file, "--json").out)
-    assert content["total"] == 600
-    assert [c["condition"] for c in content["conditions"]] == ["clean", "noise@1", "noise@3"]

@@ -71,11 +71,9 @@ def test_assess_runs_compare_and_report(tiny, cli, tmp_path, matches):
         matches("report", cli("report", second, "--format", "junit").out)
 
 
-def test_cases_and_data(tiny, cli, matches):
-    matches("cases-list", cli("cases", "list", tiny.file).out)
-    exported = cli("cases", "export", tiny.file, "--out", tiny.folder / "cases", "--quiet")
+def test_cases(tiny, cli, matches):
+    exported = cli("cases", "export", tiny.file, "--out", tiny.folder / "cases")
     matches("cases-export", exported.out)
-    matches("data-show", cli("data", "show", tiny.file).out)
 
 
 def test_list(cli, matches):

@@ -84,9 +84,8 @@ def answers(tiny) -> Path:
     return tiny.file
 
 
-@pytest.mark.parametrize("quiet", [[], ["--quiet"]])
-def test_ids_that_fit_no_case_are_named_and_quiet_does_not_hide_them(answers, cli, quiet):
-    out = " ".join(cli("assess", answers, *quiet).out.split())
+def test_ids_that_fit_no_case_are_named(answers, cli):
+    out = " ".join(cli("assess", answers).out.split())
     assert (
         "warning: 20 ids in answers.jsonl fit no case, such as 'img-0'; cases have ids such as '0'"
         in out
@@ -96,7 +95,7 @@ def test_ids_that_fit_no_case_are_named_and_quiet_does_not_hide_them(answers, cl
 
 def test_the_report_is_named_by_its_whole_path_from_the_root(tiny, cli, monkeypatch):
     monkeypatch.chdir("/")
-    out = cli("assess", tiny.file, "--quiet").out
+    out = cli("assess", tiny.file).out
     report = next(line for line in out.splitlines() if line.startswith("Report: ")).removeprefix(
         "Report: "
     )
@@ -124,19 +123,6 @@ def test_runs_of_other_measures_are_not_compared(tiny, cli, tmp_path):
     answer = cli("compare", first, second)
     assert answer.code == 2
     assert "cannot be compared" in answer.err and "error_rate" in answer.err
-
-
-def test_the_failure_rate_is_not_told_again_and_defaults_are_left_out(tiny, cli, tmp_path):
-    first = run_folder(cli, tiny.file, tmp_path / "first")
-    source = (tiny.folder / "subject.py").read_text()
-    (tiny.folder / "subject.py").write_text(source.replace("[left, right]", "[right, left]"))
-    more = tiny.spec(**{"media: none": "  - {id: A-2, failure_rate: {max: 0.5}}\nmedia: none"})
-    second = run_folder(cli, more, tmp_path / "second")
-    content = json.loads(cli("compare", first, second, "--json").out)
-    fields = {d["field"] for d in content["spec"]}
-    assert fields == {"claims.A-2.quantity", "claims.A-2.max"}
-    quantities = {c["quantity"] for c in content["changes"] if c["about"] == "clean"}
-    assert "accuracy" in quantities and "failure_rate" not in quantities
 
 
 def test_a_missing_extra_is_said_before_any_case(tmp_path, cli, monkeypatch):
@@ -191,9 +177,8 @@ def test_the_fields_of_the_preparation_are_listed(cli):
     assert {"mean", "std", "scale"} <= set(torch["parameters"]["input"]["fields"])
 
 
-@pytest.mark.parametrize("quiet", [[], ["--quiet"]])
-def test_a_run_in_which_nothing_can_fail_says_so_before_any_number(tiny, cli, quiet):
-    answer = cli("assess", numbers(tiny), *quiet)
+def test_a_run_in_which_nothing_can_fail_says_so_before_any_number(tiny, cli):
+    answer = cli("assess", numbers(tiny))
     assert answer.out.startswith("warning: ")
     assert answer.out.count("no case counts as failed") == 1
 

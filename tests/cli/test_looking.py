@@ -15,7 +15,7 @@ from roadworthy.analysis.simulation.estimators import OF_ANOTHER_KIND
 
 
 def run_folder(cli, file: Path, runs: Path) -> Path:
-    cli("assess", file, "--runs", runs, "--quiet")
+    cli("assess", file, "--runs", runs)
     (found,) = [p.parent for p in runs.glob("*/run.json")]
     return found
 
@@ -152,15 +152,6 @@ def test_the_schema_takes_what_the_program_takes(tiny, cli):
         jsonschema.validate({**content, "circumstance": {}}, schema)
 
 
-def test_data_show_counts_what_is_there_without_the_subject(tiny, cli):
-    (tiny.folder / "subject.py").unlink()
-    content = json.loads(cli("data", "show", tiny.file, "--json").out)
-    assert content["test"]["samples"] == 200
-    assert content["test"]["classes"] == {"left": 100, "right": 100}
-    assert content["test"]["metadata"] == {"site": 2}
-    assert "uint8 of shape (8, 8)" in cli("data", "show", tiny.file).out
-
-
 def test_data_get_refuses_what_is_not_the_published_file(tmp_path, cli):
     answer = cli("data", "get", "mnist", "--into", tmp_path / "into", "--from", tmp_path)
     assert answer.code == 2 and "is missing" in answer.err
@@ -209,7 +200,7 @@ def test_importing_the_package_imports_nothing_else_and_every_public_name_is_the
 
 
 def test_a_reader_who_has_seen_enough_does_not_change_the_verdict(tiny):
-    process = tiny.start("assess", str(tiny.spec(limit=0.97)), "--quiet")
+    process = tiny.start("assess", str(tiny.spec(limit=0.97)))
     assert process.stdout is not None
     process.stdout.close()
     process.stdout = None

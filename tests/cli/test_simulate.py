@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import yaml
 
-from roadworthy.analysis.risk.rates.base import MIXED, OUTSIDE
+from roadworthy.analysis.risk.rates.base import OUTSIDE
 
 pytestmark = pytest.mark.usefixtures("quick_alarms")
 
@@ -23,7 +23,7 @@ stream:
   shift: {constant: 0.3}
   events: 10000
 risk: {costs: {wrong: 10}, unit: EUR per case}
-estimators: [event_tree, mean, rogan_gladen, bayes]
+estimators: [event_tree, mean, rogan_gladen, likelihood]
 """
 TABLE = "stream: {scores: scores.csv, shift: {constant: 0.5}, events: 400}\n"
 
@@ -99,11 +99,11 @@ def test_what_is_printed(cli, tmp_path, table):
     )
     answer = cli("simulate", path)
     assert answer.code == 0, answer.err
-    assert "estimating streams (3,000 events)" in answer.err
+    assert "estimating streams (3,000)" in answer.err
     # Words and layout alone: figures are tested as fields, and flags come and go with them.
     said = re.sub(r"─+", "─", re.sub(r" +", " ", re.sub(r"\d+(?:[.,]\d+)*", "#", answer.out)))
-    kept = [line.rstrip() for line in said.splitlines() if not re.match(r"[a-z] [a-z]", line)]
-    assert re.sub(r" [a-z] #%,?", "", "\n".join(kept)) + "\n" == SNAPSHOT.read_text()
+    kept = [line.rstrip() for line in said.splitlines() if not line.startswith("flag: ")]
+    assert "\n".join(kept) + "\n" == SNAPSHOT.read_text()
 
 
 def test_a_table_is_divided_by_groups_and_an_unseen_kind_is_kept_from_calibration(found, table):
@@ -155,30 +155,34 @@ def test_alarms_under_a_shift_that_is_tolerable_are_not_false(found, table):
     """Half of the events are shifted and cost just less than the limit."""
     content = found(
         "stream: {scores: scores.csv, shift: [{constant: 0.0, events: 2000}, "
-        "{constant: 0.5, events: 8000}]}\n"
+        "{constant: 0.5, events: 4000}]}\n"
         "risk: {costs: {wrong: 10}, unit: EUR per case, tolerable: 2.9}\n"
         "estimators: [event_tree]\nalarm: {false_alarms: 1 per week, events_per_day: 2000}\n"
     )
     alarms = content["cases"][0]["alarms"]
     assert (alarms["due"], alarms["false"], alarms["quiet_events"]) == (0, 0, 2000)
-    assert alarms["under_tolerable_shift"] > 0 and alarms["tolerable_shift_events"] == 8000
+    assert alarms["under_tolerable_shift"] > 0 and alarms["tolerable_shift_events"] == 4000
 
 
 MISTAKES = [
     ("tnr: 0.95", "tnr: 1.95", ":3: stream.detector.tnr: input should be less than or equal to 1"),
     ("tnr: 0.95", "tnt: 0.95", ":3: stream.detector.tnt: this key is not known (did you mean"),
-    ("constant: 0.3", "constnat: 0.3", ":2: stream: expected exactly one of constant"),
-    ("constant: 0.3", "constant: 3", ":2: stream: a rate of shift lies between 0 and 1"),
-    ("unit: EUR per case", "tolerable: 10", ":6: risk: a tolerable 10 is never exceeded"),
-    ("events: 10000", "events: 50", ":5: stream.events: a window of 100 does not fit"),
+    (
+        "constant: 0.3",
+        "constnat: 0.3",
+        ":4: stream.shift[0].constnat: this key is not known (did you mean",
+    ),
+    ("constant: 0.3", "constant: 3", ":4: stream.shift[0].constant: input should be less than"),
+    ("unit: EUR per case", "tolerable: 10", ":6: risk: tolerable must lie between"),
+    ("events: 10000", "events: 50", "window: 100 is more than the 50 events"),
     ("estimators: [event_tree", "estimators: [event_tre", "(did you mean 'event_tree'?)"),
     ("wrong: 10", "wron: 10", ":6: risk: unknown outcome 'wron' (did you mean 'wrong'?)"),
     ("mean, ", "cbpe, ", ":7: estimators: cbpe needs the confidence"),
     ("name: a good detector", "title: x", ":1: title: this key is not known"),
     ("name: a good detector", "calibration: {scores: b.csv}", ":1: calibration.scores: does not"),
     ("name: a good detector", "alarm: {events_per_day: 9}", ":1: alarm: an alarm needs a limit"),
-    ("name: a good detector", "batch: 32", ":1: batch: needs an estimator that judges batches"),
-    ("mean, ", "batches, ", ":7: estimators: batches judges events in batches"),
+    ("name: a good detector", "batch: 32", ":1: batch: estimators that judge batches"),
+    ("mean, ", "batches, ", ":7: estimators: estimators that judge batches (batches)"),
     ("  events: 10000\n", "", ":2: stream: needs events"),
     ("tpr: 0.95, tnr: 0.95,", "tpr: 0.95,", "give tpr and tnr, or grid"),
 ]
@@ -201,7 +205,10 @@ def test_a_mistake_is_named_with_line_and_field(cli, file, old, new, said):
         (TABLE.replace("events", "truth: gone.csv, events"), "gone.csv"),
         (TABLE + "calibration: {scores: scores.csv}", "calibration.scores: this is the stream's"),
         (TABLE + "calibration: {without: [fo]}", "calibration.without: no row is of kind 'fo'"),
-        (TABLE + "estimators: [cbpe]\nconfidence_from: enrgy", ":3: confidence_from: cbpe reads"),
+        (
+            TABLE + "estimators: [cbpe]\nconfidence_from: enrgy",
+            ":3: confidence_from: cbpe: the table has no score",
+        ),
     ],
 )
 def test_a_table_that_does_not_fit_is_refused_with_what_there_is(cli, tmp_path, table, text, said):
@@ -262,7 +269,7 @@ def test_flags_are_given_with_their_share_of_windows_and_their_meaning(found):
 def test_a_detector_that_says_nothing_gives_no_estimate_and_the_reason(cli, file, found, rates):
     file.write_text(DETECTOR.replace("tpr: 0.95, tnr: 0.95", rates))
     (case,) = found(file.read_text())["cases"]
-    for name in ("rogan_gladen", "bayes"):
+    for name in ("rogan_gladen", "likelihood"):
         assert case["errors"][name]["rate"]["mean_absolute"] is None
         assert case["errors"][name]["rate"]["estimated"] == 0 and case["cannot_tell"][name]
     assert "No estimate by" in cli("simulate", file).out
@@ -287,22 +294,33 @@ def test_uniform_and_mixed_batches_are_read_by_their_own_estimator(found, togeth
     errors = {name: by["rate"] for name, by in case["errors"].items()}
     assert errors[right]["coverage"] >= 0.9 and errors[right]["mean_absolute"] < 0.06
     assert errors[wrong]["mean_absolute"] > 1.5 * errors[right]["mean_absolute"]
-    flagged = case["flags"].get("batches", {}).get(MIXED, 0.0)
-    assert flagged == (1.0 if together == 1 else 0.0)
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in RUNTIME.glob("*.yaml")))
+EXAMPLES = [
+    pytest.param(
+        path.stem, marks=[pytest.mark.slow] if path.stem in ("autocorrelated", "bursts") else []
+    )
+    for path in sorted(RUNTIME.glob("*.yaml"))
+]
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
 def test_every_example_runs_as_it_is_but_shorter(cli, tmp_path, name):
     scores = str(RUNTIME.parent / "scores")
     text = (RUNTIME / f"{name}.yaml").read_text().replace("../scores", scores)
     content = {**yaml.safe_load(text), "repeats": 1}
     if name == "detectors":
+        content["stream"]["detector"]["grid"] = 4
         content["stream"]["shift"]["events"] = 500
+    if name == "bursts":
+        content["stream"]["shift"][0]["events"] = 1000
+    if name == "step":
+        content["stream"]["shift"][0]["events"] = 1000
     (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(content))
     answer = cli("simulate", tmp_path / f"{name}.yaml", "--json")
     assert answer.code == 0, answer.err
     found = json.loads(answer.out)
-    assert len(found["cases"]) == (55 if name == "detectors" else 1)
+    assert len(found["cases"]) == (10 if name == "detectors" else 1)
     for case in found["cases"]:
         error = case["errors"]["event_tree"]["accuracy"]["mean_absolute"]
         assert error is None or error < 0.25, case["source"]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadworthy.distances import closed_form
-
 
 def size(first, second) -> float:
     """How far two numbers are apart, as it should be."""
@@ -51,7 +49,7 @@ def test_a_distance_with_a_direction_is_caught(broken):
         """Only what the second has more."""
         return float(np.maximum(np.subtract(second, first), 0).sum())
 
-    assert broken("distances", ahead, of=("vector",)) == {"the_same_both_ways"}
+    assert broken("distances", ahead, of=("vector",)) == {"keeps_the_laws_of_a_distance"}
 
 
 def test_negative_and_unbounded_numbers_are_caught(broken):
@@ -59,7 +57,7 @@ def test_negative_and_unbounded_numbers_are_caught(broken):
         """Less than nothing."""
         return -size(first, second)
 
-    rule = "gives_a_number_that_is_never_negative"
+    rule = "keeps_the_laws_of_a_distance"
     assert rule in broken("distances", below, of=("vector",))
     assert broken("distances", size, name="too_far", of=("vector",), bounded=True) == {rule}
 
@@ -69,7 +67,7 @@ def test_a_distance_that_sees_no_difference_is_caught(broken):
         """All is one."""
         return 0.0
 
-    assert broken("distances", blind, of=("text",)) == {"tells_different_values_apart"}
+    assert broken("distances", blind, of=("text",)) == {"separates_different_values"}
 
 
 def test_a_distance_that_changes_what_it_compares_is_caught(broken):
@@ -79,14 +77,4 @@ def test_a_distance_that_changes_what_it_compares_is_caught(broken):
         first[:] = 0
         return apart
 
-    assert "values_are_never_changed" in broken("distances", greedy, of=("vector",))
-
-
-def test_a_closed_form_of_another_distance_is_caught(broken):
-    @closed_form(lambda passes, original: np.zeros((len(original), 2)))
-    def all_the_same(first, second) -> float:
-        """Says more pair by pair."""
-        return size(first, second)
-
-    rule = "its_closed_form_equals_the_mean_over_pairs"
-    assert broken("distances", all_the_same, of=("vector",)) == {rule}
+    assert "keeps_the_laws_of_a_distance" in broken("distances", greedy, of=("vector",))

@@ -116,7 +116,7 @@ def test_no_level_to_try_it_at(broken):
 
 def test_a_table_with_a_row_that_it_does_not_take(broken):
     tables = {"plain": [{"by": 0.5}, {"bye": 0.5}]}
-    assert "every_level_of_every_table_is_valid" in as_transform(broken, darker, tables=tables)
+    assert "declares_kind_tables_and_draw" in as_transform(broken, darker, tables=tables)
 
 
 def test_a_level_0_that_does_something(broken, monkeypatch):
@@ -148,7 +148,7 @@ def test_pixels_beyond_white(broken):
     def brighter(image, rng, by):
         return image + 1 if image.dtype.kind == "f" else image
 
-    assert as_transform(broken, brighter) == {"values_stay_in_range"}
+    assert as_transform(broken, brighter) == {"kind_type_and_shape_are_kept"}
 
 
 def test_a_wave_beyond_its_range(broken):
@@ -157,7 +157,7 @@ def test_a_wave_beyond_its_range(broken):
         return Audio(audio.wave * np.float32(by), audio.rate)
 
     assert broken("transforms", louder, of="audio", tables={}, draw="case") == {
-        "values_stay_in_range"
+        "kind_type_and_shape_are_kept"
     }
 
 
@@ -176,14 +176,6 @@ def test_chance_from_elsewhere(broken):
         return np.roll(image, next(elsewhere), axis=0)
 
     assert "chance_comes_from_the_generator_alone" in as_transform(broken, restless)
-
-
-def test_a_generator_that_is_drawn_from_in_vain(broken):
-    def vain(image, rng, by):
-        rng.random()
-        return darker(image, rng, by)
-
-    assert as_transform(broken, vain) == {"another_generator_gives_another_case"}
 
 
 def as_measure(
@@ -215,7 +207,7 @@ def test_silence_that_pays(broken):
         ]
         return Scored.proportion(np.array(answered, dtype=float))
 
-    assert as_measure(broken, generous) == {"no_answer_is_worst", "silence_never_gains"}
+    assert as_measure(broken, generous) == {"no_answer_is_worst"}
 
 
 def test_silence_that_is_left_out_of_the_count(broken):
@@ -231,7 +223,7 @@ def test_silence_that_is_left_out_of_the_count(broken):
             limits=(0, 1),
         )
 
-    assert as_measure(broken, of_the_answers) == {"silence_never_gains"}
+    assert as_measure(broken, of_the_answers) == {"no_answer_is_worst"}
 
 
 def test_silence_that_is_forgiven_its_error(broken):
@@ -246,7 +238,7 @@ def test_silence_that_is_forgiven_its_error(broken):
             error, np.ones(len(error)), error=error, failure=error > 0, better="lower"
         )
 
-    assert "silence_never_gains" in as_measure(broken, mild, better="lower")
+    assert "no_answer_is_worst" in as_measure(broken, mild, better="lower")
 
 
 def test_an_order_that_matters(broken):
@@ -261,7 +253,7 @@ def test_an_order_that_matters(broken):
             "higher",
         )
 
-    assert "order_does_not_matter" in as_measure(broken, early)
+    assert "rows_count_as_if_alone" in as_measure(broken, early)
 
 
 def test_weights_that_are_ignored(broken):
@@ -276,7 +268,7 @@ def test_weights_that_are_ignored(broken):
             subset=lambda rows: deaf([outputs[i] for i in rows], [targets[i] for i in rows]),
         )
 
-    assert as_measure(broken, deaf) == {"a_weight_is_a_repetition"}
+    assert as_measure(broken, deaf) == {"rows_count_as_if_alone"}
 
 
 def test_rows_that_are_not_measured_as_if_alone(broken):
@@ -291,7 +283,7 @@ def test_rows_that_are_not_measured_as_if_alone(broken):
             subset=lambda rows: scored,
         )
 
-    assert as_measure(broken, sticky) == {"some_rows_are_measured_as_if_alone"}
+    assert as_measure(broken, sticky) == {"rows_count_as_if_alone"}
 
 
 def test_perfect_answers_that_fail(broken):

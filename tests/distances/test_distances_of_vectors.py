@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,6 +16,7 @@ from roadworthy.distances.cosine import cosine
 from roadworthy.distances.disagreement import disagreement
 from roadworthy.distances.standard_deviation import standard_deviation
 from roadworthy.registry import components
+from roadworthy.subject.passes import looped
 
 vectors = arrays(np.float64, 4, elements=st.floats(-1e6, 1e6))
 
@@ -87,3 +90,15 @@ def test_every_kind_that_a_task_puts_out_has_a_distance_of_its_own():
 def test_vectors_of_different_lengths_are_not_compared(distance):
     with pytest.raises(ValueError, match="same shape"):
         distance(np.ones(1), np.ones(3))
+
+
+def test_closed_forms_are_the_mean_over_all_pairs():
+    closed = [c for c in components("distances").values() if hasattr(c.build, "ratios")]
+    assert closed
+    rng = np.random.default_rng(5)
+    for component, count, width in itertools.product(closed, (1, 2, 7), (2, 5)):
+        passes, answer = rng.normal(size=(count, 9, width)), rng.normal(size=(9, width))
+        passes[:, 0], passes[0, 1], answer[0] = 0.0, 0.0, 0.0
+        pairs = looped(component, list(answer), [list(one) for one in passes])
+        found = component.build.ratios(passes, answer)
+        np.testing.assert_allclose(found, pairs, rtol=1e-9, atol=1e-9)

@@ -159,7 +159,6 @@ def test_its_section_stands_in_schema_run_claims_and_report(installed, tmp_path)
 import json, sys
 import roadworthy
 from roadworthy.report.html import html
-from roadworthy.report.json_report import schema as of_report
 from roadworthy.report.terminal import rendered, section_blocks
 from roadworthy.spec import schema
 from roadworthy.store.record import Record
@@ -168,7 +167,7 @@ read = Record.read(run.folder)
 print(json.dumps({
     "key": schema()["properties"]["darkness"]["description"],
     "claimable": "sure_failure_rate" in schema()["$defs"]["ClaimSpec"]["additionalProperties"]["description"],
-    "record": list(of_report()["properties"]["sections"]["properties"]["darkness"]["properties"]),
+    "record": list(Record.schema()["properties"]["sections"]["properties"]["darkness"]["properties"]),
     "order": list(read.sections),
     "part": read.sections["darkness"].model_dump(),
     "claims": [[c.id, c.status, c.text] for c in read.claims],

@@ -183,13 +183,11 @@ def lacking(n: int, gone: int, *, name: str = "recon", seed: int = 3) -> dict[st
     return columns
 
 
-def test_it_is_known_which_scores_calibration_rows_always_had():
-    assert learned().always == NAMES and learned(holes=0.1).always == ()
-    found = learned()
-    columns = lacking(10, 4)
+def test_an_event_that_lacks_a_score_which_calibration_rows_always_had_has_no_place():
+    found, columns = learned(), lacking(10, 4)
     assert (found.place(columns) < 0).sum() == 4
-    assert found.lacks(columns) == {"recon": 4}
-    assert found.lacks(lacking(10, 0)) == {}
+    last = {name: float(column[-1]) for name, column in columns.items()}
+    assert found.lacked_by(last) == ["recon"] and learned(holes=0.1).lacked_by(last) is None
     assert "recon" in found.why_nowhere(1, lacking=["recon"])
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from roadworthy.analysis.risk.expected_cost import AssessedRisk, Rows, assess_risk
+from roadworthy.analysis.risk.expected_cost import AssessedRisk, CountedCases, assess_risk
 from roadworthy.analysis.risk.prototypes import Costs, detector_tree
 from roadworthy.claims import Claim, judge
 from roadworthy.finding import Finding
@@ -26,7 +26,7 @@ def sample() -> AssessedRisk:
     for name, cells in counts.items():
         cell = np.repeat(np.arange(4), cells)
         score = np.random.default_rng(len(kinds)).normal(1.5 * (cell % 2) + (cell >= 2))
-        kinds.append(Rows(name, probabilities[name], cell >= 2, cell % 2 == 1, score=score))
+        kinds.append(CountedCases(name, probabilities[name], cell >= 2, cell % 2 == 1, score=score))
     return assess_risk(detector_tree(COSTS, unit="USD per patient"), kinds[0], kinds[1:])
 
 

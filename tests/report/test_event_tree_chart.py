@@ -18,7 +18,7 @@ from roadworthy.analysis.risk.prototypes import (
     detector_tree,
     several_events,
 )
-from roadworthy.analysis.risk.tree import Tree, evaluate, leaves
+from roadworthy.analysis.risk.tree import Tree, endings, evaluate
 from roadworthy.report.charts import event_tree
 from roadworthy.report.charts.svg import text_width
 from roadworthy.statistics import Interval
@@ -68,7 +68,7 @@ def test_any_tree_is_drawn(tree, parameters, width, tolerable):
         for r in bars
     )
     tips = [t.text or "" for t in root.iter(f"{SVG}title")]
-    assert all(any(" > ".join(path) + ":" in tip for tip in tips) for path, _ in leaves(tree))
+    assert all(any(" > ".join(path) + ":" in tip for tip in tips) for path, _ in endings(tree))
 
 
 @pytest.mark.parametrize("width", WIDTHS)

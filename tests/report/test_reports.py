@@ -19,7 +19,7 @@ from rich.console import Console
 from roadworthy.registry import components, get
 from roadworthy.report import ReportError, numbers, wording
 from roadworthy.report.html import LIMIT, html
-from roadworthy.report.json_report import json_report, schema
+from roadworthy.report.json_report import json_report
 from roadworthy.report.junit import junit
 from roadworthy.report.terminal import summary
 from roadworthy.store import StoreError
@@ -53,10 +53,10 @@ def changed(
     return Record.read(made)
 
 
-def printed(run: Record, width: int = 80, *, quiet: bool = False) -> str:
+def printed(run: Record, width: int = 80) -> str:
     out = io.StringIO()
     console = Console(file=out, width=width, force_terminal=False)
-    for part in summary(run, width, quiet=quiet):
+    for part in summary(run, width):
         console.print(part)
     return out.getvalue()
 
@@ -168,7 +168,7 @@ def test_notes_of_one_pattern_are_one_line_and_the_rest_can_be_opened(tmp_path: 
     run = changed(tmp_path, lambda run: run.update(notes=[*small, *other]))
     aside = html(run).split('<aside class="notes"')[1].split("</aside>")[0]
     seen, folded = aside.split("<details>")[:2]
-    assert seen.count("<li>") == 4 and "70 slices of age" in seen and "and 67 more" in seen
+    assert seen.count("<li>") == 4 and "and 69 more" in seen
     assert "All 75 notes" in folded and folded.count("<li>") == 75
 
 
@@ -180,7 +180,7 @@ def test_no_absolute_path_of_a_machine_is_shown(tmp_path: Path) -> None:
 
     content = html(changed(tmp_path, moved))
     assert "secret" not in content
-    assert ">test.npz<" in content and ">model.pt<" in content and "sets/cal.npz" in content
+    assert ">test.npz<" in content and ">model.pt<" in content and ">cal.npz<" in content
 
 
 def test_the_quantities_that_occur_are_explained(runs: Runs) -> None:
@@ -209,8 +209,8 @@ def test_circumstances_come_by_significance_and_slices_worst_first(runs: Runs) -
 def test_the_json_report_keeps_its_schema_and_is_read_again(runs: Runs, variant: str) -> None:
     text = json_report(runs[variant])
     document = json.loads(text, parse_constant=lambda c: pytest.fail(f"{c} is no JSON"))
-    jsonschema.Draft202012Validator.check_schema(schema())
-    jsonschema.Draft202012Validator(schema()).validate(document)
+    jsonschema.Draft202012Validator.check_schema(Record.schema())
+    jsonschema.Draft202012Validator(Record.schema()).validate(document)
     assert len(document["findings"]) == len(runs[variant].findings)
     assert json_report(Record.model_validate(document)) == text
 
@@ -219,7 +219,7 @@ def test_the_schema_refuses_a_wrong_document(runs: Runs) -> None:
     document = json.loads(json_report(runs["plain"]))
     document["claims"][0]["status"] = "fine"
     del document["findings"][0]["n"]
-    found = list(jsonschema.Draft202012Validator(schema()).iter_errors(document))
+    found = list(jsonschema.Draft202012Validator(Record.schema()).iter_errors(document))
     assert len(found) == 2
 
 
@@ -256,11 +256,6 @@ def test_what_a_narrow_terminal_leaves_out_is_named(runs: Runs) -> None:
     narrow, wide = (" ".join(printed(runs["supervised"], w).split()) for w in (80, 200))
     assert "In a wider terminal and in the report:" in narrow
     assert "In a wider terminal" not in wide and "★ max_softmax" in wide
-
-
-def test_a_quiet_terminal_shows_claims_and_verdict_alone(runs: Runs) -> None:
-    text = printed(runs["supervised"], 100, quiet=True)
-    assert "REL-01" in text and "Supervisors" not in text
 
 
 def test_a_section_that_is_not_installed_is_shown_as_plain_tables(tmp_path: Path) -> None:

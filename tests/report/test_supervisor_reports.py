@@ -102,7 +102,7 @@ def test_the_heat_of_misses_has_every_place_the_set_first_and_intervals_in_toolt
     figure = chart(run, "figure-missed")
     assert figure is not None
     for drawn in (figure.wide, figure.narrow):
-        rects = re.findall(r'<rect [^>]*class="(\w+)"', drawn)
+        rects = re.findall(r'<rect [^>]*rx="3" class="(\w+)"', drawn)
         assert len(rects) == 19 * 26
         assert rects.count("blank") == 4  # three levels of typicality, and kde on clean data
         texts = re.findall(r"<text[^>]*>([^<]*)<", drawn)
@@ -132,7 +132,7 @@ def test_worse_than_chance_is_marked(run: Record) -> None:
     figure = chart(other, "figure-supervisors")
     below = sum(f.value == 0.36 for f in other.findings)
     assert figure is not None and below > 1
-    assert len(re.findall(r'<rect [^>]*class="loss2"', figure.wide)) == below
+    assert len(re.findall(r'<rect [^>]*rx="3" class="loss2"', figure.wide)) == below
 
 
 def test_a_picture_of_dashes_alone_is_not_drawn_and_the_reason_is_said(run: Record) -> None:

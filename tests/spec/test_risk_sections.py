@@ -5,9 +5,9 @@ from __future__ import annotations
 import jsonschema
 import pytest
 
-from roadworthy.analysis.risk.posteriors import Beta
+from roadworthy.analysis.risk.expected_cost import Beta
 from roadworthy.analysis.risk.prototypes import Costs, base_tree, detector_tree, several_events
-from roadworthy.analysis.risk.tree import expectation, leaves
+from roadworthy.analysis.risk.tree import endings, expectation
 from roadworthy.spec import Assessment, SpecError, schema
 
 BASE = "subject: {task: classification, predictions: a.csv}\ndata: {test: {npz: a.npz}}\n"
@@ -62,7 +62,7 @@ def test_costs_of_right_and_wrong_make_the_base_tree():
 
 def test_an_intervention_costs_the_same_unless_the_file_says_otherwise():
     spec = Assessment.parse(BASE + "risk: {unit: EUR, costs: {wrong: 7, referred: 3}}", "a.yaml")
-    costs = {leaf.outcome: leaf.cost for _, leaf in leaves(spec.risk.event_tree())}
+    costs = {leaf.outcome: leaf.cost for _, leaf in endings(spec.risk.event_tree())}
     assert costs["necessary intervention"] == costs["unnecessary intervention"] == 3
 
 
@@ -138,7 +138,7 @@ def test_several_events_are_a_field_beside_the_costs():
         (
             "risk: {unit: EUR, costs: {wrong: 1}, events: [shift, a, b], constants: "
             "{p_a: 0.6, p_b: 0.6, accuracy_a: 0, accuracy_b: 0}}",
-            "the probabilities p_shift, p_a, p_b add up to 1.2, more than 1",
+            "p_shift, p_a, p_b add up to 1.2",
         ),
     ],
 )
@@ -224,7 +224,7 @@ def test_without_a_window_the_monitor_has_those_of_a_bundle():
         ),
         (
             f"risk: {{unit: EUR, tree: {TREE.replace('p:', 'q:')}}}",
-            "risk.tree: branches.wet: unknown key 'q'",
+            "risk.tree: branches.wet: expected then",
         ),
         (
             f"risk: {{unit: EUR, tree: {TREE.replace('wet', 'yes')}}}",
@@ -353,23 +353,12 @@ risk: {unit: EUR per case, costs: {right: 0, wrong: 10}, tolerable: 2, constants
     assert [c.id for c in own] == ["HAZ-9"]
 
 
-@pytest.mark.parametrize(
-    ("tolerable", "said"),
-    [
-        (
-            "9",
-            "a tolerable 9 is never exceeded, since no outcome costs more than 4: choose one between 0 and 4 EUR per case",
-        ),
-        ("4", "a tolerable 4 is never exceeded"),
-        ("0", "a tolerable 0 is always exceeded, since no outcome costs less than 0"),
-        ("-2", "a tolerable -2 is always exceeded"),
-    ],
-)
-def test_a_tolerable_cost_that_nothing_or_everything_exceeds_is_refused_at_its_line(
-    tolerable, said
-):
+@pytest.mark.parametrize("tolerable", ["9", "4", "0", "-2"])
+def test_a_tolerable_cost_that_nothing_or_everything_exceeds_is_refused_at_its_line(tolerable):
     text = (
         f"risk:\n  unit: EUR per case\n  costs: {{right: 0, wrong: 4}}\n  tolerable: {tolerable}\n"
     )
     line = (BASE + text).splitlines().index(f"  tolerable: {tolerable}") + 1
-    assert refused(text).startswith(f"a.yaml:{line}: risk.tolerable: {said}")
+    assert refused(text).startswith(
+        f"a.yaml:{line}: risk.tolerable: tolerable must lie between 0 and 4"
+    )

@@ -11,9 +11,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from roadworthy.analysis.simulation.trials import Scores, trials
-
 STUDY = Path(__file__).resolve().parents[2] / "studies" / "runtime-risk"
+sys.path.insert(0, str(STUDY))
+from trials import RATES, Scores, trials  # noqa: E402  (a study is no package)
+
 AT_MOST = {"accuracy": {"same": 0.040, "unseen": 0.064}, "rate": {"same": 0.032, "unseen": 0.052}}
 AT_LEAST = {"same": 0.93, "unseen": 0.88}
 ALONE = {"accuracy": {"same": 0.057, "unseen": 0.084}, "rate": {"same": 0.094, "unseen": 0.144}}
@@ -188,3 +189,52 @@ class TestPublishedScores:
         )
         again = mean_of(study, found["all"], target, kind, "error")[0]
         assert again == pytest.approx(float(row["mean over data sets"]), abs=5e-4)
+
+
+# trials of transfer
+
+KINDS = ("fog", "snow", "night")
+
+
+@pytest.fixture
+def folds():
+    rng = np.random.default_rng(0)
+    fold = np.repeat(["train", "ind_val", "ind_test", *KINDS], [50, 200, 200, 120, 121, 122])
+    columns = {"energy": rng.normal(size=len(fold)), "knn": rng.normal(size=len(fold))}
+    return Scores("folds", fold, rng.random(len(fold)) < 0.7, columns)
+
+
+def test_rows_that_calibrate_never_stream(folds):
+    for trial in trials(folds, per=2, left_out=True):
+        assert not set(trial.windows.ravel()) & set(trial.calibration)
+        assert set(folds.fold[trial.clean]) == {"ind_val"}
+        assert set(folds.fold[trial.windows].ravel()) <= {"ind_test", trial.streamed}
+        assert set(trial.kind_of_row) == {"clean", *trial.calibrated}
+
+
+def test_every_ordered_pair_of_kinds_is_calibrated_and_streamed_once(folds):
+    found = [(t.kind, t.calibrated, t.streamed) for t in trials(folds, per=1)]
+    expected = [("same", (a,), a) for a in KINDS] + [
+        ("unseen", (a,), b) for a in KINDS for b in KINDS if a != b
+    ]
+    assert sorted(found) == sorted(expected)
+
+
+def test_all_kinds_but_one_calibrate_where_one_is_left_out(folds):
+    found = {
+        t.streamed: t.calibrated
+        for t in trials(folds, per=1, left_out=True)
+        if t.kind == "left out"
+    }
+    assert found == {k: tuple(o for o in KINDS if o != k) for k in KINDS}
+
+
+def test_the_truth_of_a_window_is_its_own(folds):
+    trial = next(trials(folds, per=50))
+    assert np.array_equal(np.unique(trial.nominal), RATES)
+    assert np.allclose(
+        trial.accuracy, [np.mean([folds.correct[r] for r in window]) for window in trial.windows]
+    )
+    assert np.allclose(trial.drawn, (folds.fold[trial.windows] == trial.streamed).mean(axis=1))
+    deviation = np.sqrt(trial.nominal * (1 - trial.nominal) / 100)
+    assert (np.abs(trial.drawn - trial.nominal) <= 5 * deviation + 1e-12).all()

@@ -18,7 +18,7 @@ from typing import Annotated
 
 import typer
 
-from roadworthy.cli import commands, exits, showing
+from roadworthy.cli import commands, exits, output
 
 EPILOG = (
     "Exit codes: 0 claims met, 1 breached, 2 usage or file error, 3 inconclusive, 4 unfinished."
@@ -58,11 +58,11 @@ def run(arguments: Sequence[str]) -> int:
         code = program(given[0])(given, prog_name="roadworthy", standalone_mode=False)
         if code == exits.INTERRUPTED:
             raise KeyboardInterrupt
-        showing.flush()
+        output.flush()
         return int(code or 0)
     except SystemExit as ended:
         if _reader_left(ended):
-            showing.flush()
+            output.flush()
             return 0
         if debug:
             traceback.print_exc()

@@ -14,7 +14,7 @@ import ast
 import csv
 import itertools
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +36,12 @@ LOOKED_AT = 2000
 
 @dataclass(frozen=True)
 class Discovery:
-    """What a path is: keys of the assessment file, the task they speak for, and what to check."""
+    """What a path is: keys of the assessment file, and the task they speak for."""
 
     keys: dict[str, Any]
     task: str = ""
-    check: tuple[str, ...] = ()
-    """Keys that are a guess."""
+    guessed: bool = False
+    """Whether a key is a guess, for the user to check."""
     absent: bool = False
     """Whether the file is not there yet."""
     vectors: bool = False
@@ -51,7 +51,7 @@ class Discovery:
 def subject_at(path: str, base: Path) -> Discovery:
     """The subject section for a path, seen from the folder of the assessment file."""
     if path.startswith(("http://", "https://")):
-        return Discovery({"server": path, "model": "model"}, check=("model",))
+        return Discovery({"server": path, "model": "model"}, guessed=True)
     place, _, name = path.partition(".py:") if ".py:" in path else (path, "", "")
     file = base / (f"{place}.py" if name else path)
     suffix = file.suffix.lower()
@@ -63,7 +63,7 @@ def subject_at(path: str, base: Path) -> Discovery:
         if not (file.parent / "model.py").is_file():
             raise SubjectError(f"{path} holds weights; expected model.py, which builds it, beside")
         found = _python((Path(path).parent / "model.py").as_posix(), file.parent / "model.py", "")
-        return Discovery({**found.keys, "weights": path}, check=found.check)
+        return replace(found, keys={**found.keys, "weights": path})
     inside = [p.suffix.lower() for p in file.iterdir()] if file.is_dir() else [suffix]
     if any(s in PREDICTIONS for s in inside):
         return Discovery({"predictions": path}, absent=not file.exists())
@@ -73,9 +73,7 @@ def subject_at(path: str, base: Path) -> Discovery:
     )
 
 
-def data_at(
-    path: str, base: Path, *, target: str | None = None, task: str | None = None
-) -> Discovery:
+def data_at(path: str, base: Path, *, target: str | None = None) -> Discovery:
     """The test section for a path; `target` names the column or array to predict."""
     if path in (BUNDLED, f"bundled:{BUNDLED}"):
         return Discovery({"bundled": BUNDLED, "split": "test"}, "classification")
@@ -90,7 +88,7 @@ def data_at(
     if suffix == ".npz":
         return _npz(path, place, target)
     if suffix in (".csv", ".tsv"):
-        return _csv(path, place, target, task)
+        return _csv(path, place, target)
     if suffix in (".jsonl", ".ndjson"):
         return Discovery({"dialogue": path}, "dialogue")
     if suffix == ".json":
@@ -140,16 +138,16 @@ def _python(path: str, file: Path, name: str) -> Discovery:
     if chosen not in defined:
         raise SubjectError(f"{path}: name the function or class, as in {path}:predict")
     node = defined[chosen]
-    required = (
-        len(node.args.args) - len(node.args.defaults) if isinstance(node, ast.FunctionDef) else 0
+    takes_input = isinstance(node, ast.FunctionDef) and (
+        len(node.args.args) > len(node.args.defaults)
     )
-    text = ast.unparse(tree)
-    adapter = "python" if required else "system" if "System(" in text else "torch"
+    builds_system = "System(" in ast.unparse(tree)
+    adapter = "python" if takes_input else "system" if builds_system else "torch"
     keys: dict[str, Any] = {adapter: f"{path}:{chosen}"}
     weights = sorted(p.name for p in file.parent.iterdir() if p.suffix in WEIGHTS)
     if adapter == "torch" and len(weights) == 1:
         keys["weights"] = (Path(path).parent / weights[0]).as_posix()
-    return Discovery(keys, check=() if name or len(defined) == 1 else (adapter,))
+    return Discovery(keys, guessed=not name and len(defined) > 1)
 
 
 def _folder(path: str, place: Path) -> Discovery:
@@ -200,7 +198,7 @@ def _npz(path: str, place: Path, target: str | None) -> Discovery:
     return Discovery(keys, task, vectors=len(shapes[images]) < 3)
 
 
-def _csv(path: str, place: Path, target: str | None, task: str | None) -> Discovery:
+def _csv(path: str, place: Path, target: str | None) -> Discovery:
     """A table of images or features; the column to predict goes by a name that says so."""
     with place.open(encoding="utf-8-sig", newline="") as stream:
         reader = csv.reader(stream, delimiter="\t" if place.suffix.lower() == ".tsv" else ",")
@@ -219,15 +217,11 @@ def _csv(path: str, place: Path, target: str | None, task: str | None) -> Discov
             f"{path} has the columns {', '.join(header)}; expected an image or features, and a "
             "column to predict; --target names it"
         )
-    from roadworthy.data.values import TASKS, VECTOR
-
-    numeric = _numbers(cells[chosen])
-    if task is not None:
-        numeric = numeric and TASKS[task].target is VECTOR
-    elif numeric:
-        numeric = chosen.lower() not in LABELS and any(
-            not float(c).is_integer() for c in cells[chosen]
-        )
+    numeric = (
+        chosen.lower() not in LABELS
+        and _numbers(cells[chosen])
+        and not all(float(c).is_integer() for c in cells[chosen])
+    )
     keys: dict[str, Any] = {"csv": path}
     if not pictured:
         keys["features"] = features
@@ -235,10 +229,8 @@ def _csv(path: str, place: Path, target: str | None, task: str | None) -> Discov
         keys["image"] = pictured[0]
     if numeric or chosen != "label":
         keys["target" if numeric else "label"] = chosen
-    check = () if pictured or task is not None else ("features", "label", "target")
-    return Discovery(
-        keys, "regression" if numeric else "classification", check, vectors=not pictured
-    )
+    task = "regression" if numeric else "classification"
+    return Discovery(keys, task, guessed=not pictured, vectors=not pictured)
 
 
 def _json(path: str, place: Path) -> Discovery:

@@ -44,7 +44,7 @@ _OWN: dict[str, tuple[Rule, ...]] = {
 
 
 def rules_of(room: str) -> tuple[Rule, ...]:
-    """The rules that components of a room must keep."""
+    """The rules that components of a type must keep."""
     return (*EVERY_COMPONENT, *_OWN.get(room, ()))
 
 
@@ -55,8 +55,7 @@ def check(room: str, name: str) -> list[Violation]:
 
 
 def all_components(*rooms: str, origin: str | None = None) -> list[tuple[str, str]]:
-    """Room and name of every component, or of some rooms', or of one package's, to parametrise a
-    test with."""
+    """Type and name of every component, of some types or of one package, for parametrised tests."""
     return [
         (room, name)
         for room in rooms or registry.ROOMS

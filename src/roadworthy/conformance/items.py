@@ -1,11 +1,7 @@
-"""Sound items of every kind, to try transforms on.
+"""What components are tried on: items of every kind, and cases of every pair of kinds.
 
 >>> [str(image.dtype) for image in of_kind("image")][:3]
 ['uint8', 'uint8', 'uint16']
-
-Cases to try measures on: outputs, targets and the perfect answers to them, for every pair of kinds
-that is measured.
-
 >>> cases = drawn_answers("text", "text", seed=0)
 >>> len(cases.outputs), cases.perfect == cases.targets
 (8, True)
@@ -22,8 +18,7 @@ from roadworthy.data.values import Audio, Boxes, Episode, Tracks
 
 
 def of_kind(name: str) -> tuple[Any, ...]:
-    """Several items, made anew: for images grey and colour, 8 and 16 bit and float, as small as 8 x
-    8."""
+    """Several items, made anew: images are grey and colour, 8 and 16 bit and float."""
     return tuple(_MAKE[name]())
 
 
@@ -65,7 +60,24 @@ _MAKE: dict[str, Any] = {
 }
 
 
+def same(one: Any, other: Any) -> bool:
+    """Whether two items are equal in every part; NaN is equal to itself."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, np.ndarray):
+        nan = one.dtype.kind == "f"
+        return one.dtype == other.dtype and np.array_equal(one, other, equal_nan=nan)
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[k], other[k]) for k in one)
+    if hasattr(one, "__dataclass_fields__"):
+        return all(same(getattr(one, f), getattr(other, f)) for f in one.__dataclass_fields__)
+    return bool(one == other)
+
+
 N = 8
+"""Cases of a pair of kinds."""
 
 
 class Answered(NamedTuple):
@@ -77,8 +89,8 @@ class Answered(NamedTuple):
 
 
 def drawn_answers(output: str, target: str, *, seed: int) -> Answered | None:
-    """Cases of a pair of kinds; None where no task has that pair."""
-    make = _PAIRS.get((output, target))
+    """Cases of a pair of kinds; None if no task has that pair."""
+    make = PAIRS.get((output, target))
     return None if make is None else make(np.random.default_rng(seed))
 
 
@@ -135,7 +147,7 @@ def _episodes(rng: np.random.Generator) -> Answered:
     return Answered(outputs, targets, [Episode(({},), t) for t in targets])
 
 
-_PAIRS: dict[tuple[str, str], Callable[[np.random.Generator], Answered]] = {
+PAIRS: dict[tuple[str, str], Callable[[np.random.Generator], Answered]] = {
     ("class_scores", "label"): _scores,
     ("vector", "vector"): _vectors,
     ("boxes", "boxes"): _found_boxes,

@@ -7,8 +7,9 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
-import hashlib
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,21 +21,17 @@ from roadworthy.store.record import Record
 
 
 @functools.cache
-def _run() -> tuple[tempfile.TemporaryDirectory[str], Path]:
-    from roadworthy.assessment.assess import assess
-
-    place = tempfile.TemporaryDirectory(prefix="roadworthy-conformance-")
-    return place, assess(write_example(Path(place.name))).folder
-
-
 def example_run() -> Path:
     """The folder of a run of the example, made once."""
-    return _run()[1]
+    from roadworthy.assessment.assess import assess
+
+    place = Path(tempfile.mkdtemp(prefix="roadworthy-conformance-"))
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    return assess(write_example(place)).folder
 
 
-def _contents(folder: Path) -> dict[str, str]:
-    files = (p for p in folder.rglob("*") if p.is_file())
-    return {str(p.relative_to(folder)): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
+def _contents(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def renders_a_run_and_changes_nothing(component: Component) -> Iterator[str]:

@@ -1,5 +1,6 @@
-"""A rule is a generator function of one component: it yields a sentence for everything that is not
-as it must be.
+"""A rule yields a sentence for everything about a component that is not as it must be.
+
+The rules here hold for all types: a name, a docstring, and parameters that a file can give.
 
 >>> from roadworthy.registry import Component
 >>> def has_a_short_name(component):
@@ -7,12 +8,6 @@ as it must be.
 ...         yield f"the name has {len(component.name)} letters; 8 are enough"
 >>> str(broken(has_a_short_name, Component("measures", "astonishment", print))[0])
 "measures 'astonishment' breaks has_a_short_name: the name has 12 letters; 8 are enough"
-
-What a component of any room declares: a name, a sentence, and parameters that a file can give it.
-
->>> from roadworthy.registry import Component
->>> list(name_is_snake_case(Component("measures", "topK", print)))
-["the name is 'topK'; small letters, digits and single underscores were expected, as in top_k"]
 """
 
 from __future__ import annotations
@@ -22,7 +17,6 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from roadworthy.registry import REQUIRED, Component
 
@@ -43,20 +37,13 @@ class Violation:
 
 
 def broken(rule: Rule, component: Component) -> list[Violation]:
-    """What a rule has against a component; a component that raises where it must not breaks the
-    rule too."""
-    title = getattr(rule, "__name__", str(rule))
-    found: list[Violation] = []
+    """What a rule has against a component; one that raises an error breaks the rule too."""
+    found: list[str] = []
     try:
-        found.extend(
-            Violation(component.room, component.name, title, text) for text in rule(component)
-        )
+        found.extend(rule(component))
     except Exception as error:
-        reason = (
-            f"it raised {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-        )
-        found.append(Violation(component.room, component.name, title, reason))
-    return found
+        found.append(f"it raised {type(error).__name__}: {str(error).partition(chr(10))[0]}")
+    return [Violation(component.room, component.name, rule.__name__, text) for text in found]
 
 
 SNAKE_CASE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
@@ -75,18 +62,14 @@ FROM_EXECUTION = frozenset({"base", "task"})
 
 def has_a_docstring(component: Component) -> Iterator[str]:
     """The first line is what `roadworthy list` shows."""
-    own = inspect.getdoc(component.build) or ""
-    generated = inspect.isclass(component.build) and not component.build.__doc__
-    if not own.strip() or generated:
+    if not (component.build.__doc__ or "").strip():
         yield "it has no docstring; say in one sentence what it does"
 
 
 def name_is_snake_case(component: Component) -> Iterator[str]:
     """Names are written in assessment files."""
     if not SNAKE_CASE.fullmatch(component.name):
-        yield (
-            f"the name is {component.name!r}; small letters, digits and single underscores were expected, as in top_k"
-        )
+        yield f"the name is {component.name!r}; small letters and underscores were expected"
 
 
 def parameters_are_keyword_only(component: Component) -> Iterator[str]:
@@ -113,21 +96,19 @@ def parameters_have_types(component: Component) -> Iterator[str]:
 
 
 def defaults_can_be_written_in_a_file(component: Component) -> Iterator[str]:
-    """A default stands in the run's record, which is JSON, and is sound by its own type hint."""
+    """A default stands in the run's record, which is JSON."""
     for name, parameter in component.parameters.items():
         if parameter.default is REQUIRED or name in FROM_EXECUTION:
             continue
-        if not _is_json(parameter.default):
+        try:
+            json.dumps(parameter.default, allow_nan=False)
+        except (TypeError, ValueError):
             yield f"the default of {name!r} is {parameter.default!r}, which JSON cannot hold"
 
 
-def _is_json(value: Any) -> bool:
-    try:
-        return bool(
-            json.loads(json.dumps(value, allow_nan=False)) == value or isinstance(value, tuple)
-        )
-    except (TypeError, ValueError):
-        return False
+def required_parameters(component: Component) -> str:
+    """The parameters without a default, as a sentence lists them."""
+    return " and ".join(n for n, p in component.parameters.items() if p.default is REQUIRED)
 
 
 EVERY_COMPONENT: tuple[Rule, ...] = (

@@ -1,14 +1,8 @@
-"""Loaders: forms of data. They take a path, the folder it is relative to, a name, and what every
-data set may say.
+"""Ways in: loaders of data, and adapters of subjects.
 
 >>> from roadworthy.registry import get
 >>> list(takes_what_every_data_set_may_say(get("loaders", "npz")))
 []
-
-Adapters: ways in for a subject. They take the path that the file names, the file's folder and the
-task.
-
->>> from roadworthy.registry import get
 >>> list(takes_path_base_and_task(get("adapters", "python")))
 []
 """
@@ -30,25 +24,18 @@ GIVEN = ("path", "base", "name", "group", "classes")
 
 def takes_what_every_data_set_may_say(component: Component) -> Iterator[str]:
     """The same keys in every form of data."""
-    missing = [name for name in GIVEN if name not in component.parameters]
-    if missing:
-        yield f"it does not take {' and '.join(missing)}; a loader is load(*, path, base, name, group, classes, …)"
-    required = [
-        n
-        for n in GIVEN[1:]
-        if n in component.parameters and component.parameters[n].default is REQUIRED
-    ]
-    if required:
-        yield f"{' and '.join(required)} must have a default"
+    for name in GIVEN:
+        if name not in component.parameters:
+            yield f"it does not take {name}; a loader is load(*, {', '.join(GIVEN)}, …)"
+        elif name != "path" and component.parameters[name].default is REQUIRED:
+            yield f"{name} must have a default"
 
 
 def says_which_kinds_it_gives(component: Component) -> Iterator[str]:
     """`gives={"inputs": (…), "targets": (…)}`, so that a list of loaders can say what they are for."""
-    gives = component.traits.get("gives", {})
     for part in ("inputs", "targets"):
-        kinds = gives.get(part, ())
-        unknown = [k for k in kinds if k not in KINDS]
-        if not kinds or unknown:
+        kinds = component.traits.get("gives", {}).get(part, ())
+        if not kinds or not set(kinds) <= set(KINDS):
             yield f"gives[{part!r}] is {kinds!r}; names of kinds were expected: {', '.join(KINDS)}"
 
 
@@ -83,16 +70,12 @@ LOADERS: tuple[Rule, ...] = (
 )
 
 
-GIVEN_TO_ADAPTERS = ("path", "base", "task")
-
-
 def takes_path_base_and_task(component: Component) -> Iterator[str]:
-    """Execution hands in exactly these; whatever else is required, the file must be able to give."""
-    missing = [name for name in GIVEN_TO_ADAPTERS if name not in component.parameters]
-    if missing:
-        yield f"it does not take {' and '.join(missing)}; an adapter is build(*, path, base, task, …) -> System"
-    for name in ("base", "task"):
-        if name in component.parameters and component.parameters[name].default is not REQUIRED:
+    """Execution hands in exactly these; whatever else is required, the file can give."""
+    for name in ("path", "base", "task"):
+        if name not in component.parameters:
+            yield f"it does not take {name}; an adapter is build(*, path, base, task, …) -> System"
+        elif name != "path" and component.parameters[name].default is not REQUIRED:
             yield f"{name} has a default; execution always gives it"
 
 

@@ -1,9 +1,10 @@
 """Distances between outputs: 0 is equal, larger is farther, always. One file each.
 
-A distance is a function of two values of one kind. It declares which kinds it compares (`of`), for which of them it is the one
-to take where none is named (`default`), and whether it stays within [0, 1] (`bounded`). Its mean over many pairs is the plain
-one, or with ``mean="quadratic"`` the root of the mean square. Where the mean over all pairs of many passes has a closed form, it
-carries that (`closed_form`; see `roadworthy.subject.passes`).
+A distance is a function of two values of one kind. It declares which kinds it compares (`of`), for
+which of them it is the default (`default`), and whether it stays within [0, 1] (`bounded`). Its mean
+over many pairs is the plain one, or with ``mean="quadratic"`` the root of the mean square. If the
+mean over all pairs of many passes has a closed form, it carries that (`closed_form`; see
+`roadworthy.subject.passes`).
 
 >>> for_kind("boxes"), default_for("vector"), default_for("image")
 (['iou'], 'standard_deviation', '')
@@ -34,7 +35,7 @@ def for_kind(kind: Kind | str) -> list[str]:
 
 
 def default_for(kind: Kind | str) -> str:
-    """The name of the distance to take between values of a kind where none is named; empty where there is none."""
+    """The name of the default distance between values of a kind; empty if there is none."""
     from roadworthy.registry import components
 
     found = components("distances").items()
@@ -42,7 +43,7 @@ def default_for(kind: Kind | str) -> str:
 
 
 def closed_form(ratios: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Callable[[_F], _F]:
-    """Decorator that gives a distance what its means over passes (T, n, d) and an answer (n, d) are at once: VR and VRO, (n, 2)."""
+    """Gives a distance its means over passes (T, n, d) and an answer (n, d): VR and VRO, (n, 2)."""
 
     def decorate(distance: _F) -> _F:
         extended: Any = distance

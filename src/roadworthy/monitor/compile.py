@@ -26,8 +26,7 @@ import numpy as np
 from roadworthy.monitor import Coverage
 
 if TYPE_CHECKING:
-    from roadworthy.analysis.risk.calibration import Calibration
-    from roadworthy.analysis.risk.deployed import Deployed
+    from roadworthy.analysis.risk.calibration import Calibration, Deployed
     from roadworthy.analysis.risk.tree import Tree
     from roadworthy.data.scores import ScoreTable
     from roadworthy.monitor.bundle import Bundle
@@ -228,7 +227,7 @@ def _deployed(
     table: ScoreTable, tree: Tree, detector: str | None, threshold: float | None
 ) -> Deployed | None:
     """The score whose alarms call a person; a verdict of 0 or 1 needs no threshold."""
-    from roadworthy.analysis.risk.deployed import Deployed
+    from roadworthy.analysis.risk.calibration import Deployed
     from roadworthy.analysis.risk.prototypes import asks_for_alarms
     from roadworthy.data.samples import DataError
     from roadworthy.registry import did_you_mean

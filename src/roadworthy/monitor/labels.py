@@ -321,13 +321,13 @@ class Prices:
     def of(cls, bundle: Bundle, rate: float) -> Prices:
         """The tree's, by the calibration's counts."""
         from roadworthy.analysis.risk.cells import alarmed_cells
-        from roadworthy.analysis.risk.tolerable import constants_of, cost_at, shares_of_kinds
+        from roadworthy.analysis.risk.tolerable import cost_at, shares_of_kinds
 
         clean, *shifted = shares_of_kinds(bundle.calibration, added=UNSEEN)
         # (clean, shifted) x (undetected, detected) x (wrong, right)
         likely = np.stack([clean, np.mean(shifted, axis=0)]).transpose(0, 2, 1)[..., ::-1]
         likely = likely * np.array([1.0 - rate, rate])[:, None, None] + TINY
-        constants, costs = constants_of(bundle.estimator), np.zeros((2, 2, 2))
+        constants, costs = bundle.estimator.constants, np.zeros((2, 2, 2))
         for shift, alarm, right in np.ndindex(2, 2, 2):
             given = {
                 name: float(right) if name.startswith("accuracy") else constants.get(name, 0.0)

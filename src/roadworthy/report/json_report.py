@@ -1,12 +1,6 @@
-"""The report for machines: the record of the run with its findings, in one JSON document with a published schema.
-
->>> schema()["title"]
-'roadworthy report'
-"""
+"""The report for machines: the record of the run with its findings, in one JSON document."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from roadworthy.registry import register
 from roadworthy.store.record import Record
@@ -16,8 +10,3 @@ from roadworthy.store.record import Record
 def json_report(run: Record, *, indent: int = 2) -> str:
     """One JSON document for machines: the record and its findings, with a published schema."""
     return run.model_dump_json(indent=indent) + "\n"
-
-
-def schema() -> dict[str, Any]:
-    """The JSON schema (draft 2020-12) of the document."""
-    return Record.schema()

@@ -1,8 +1,8 @@
 """The report for CI servers: claims as JUnit test cases, one suite an assessment.
 
-Every claim is a test case; every place of an ``every`` claim is one of its own besides. What is not met is a failure, with
-``type="breached"`` or ``type="inconclusive"``: an undecided safety claim must not let a pipeline pass, and a server that
-tells types apart can still treat it milder.
+Every claim is a test case, and so is every place of an ``every`` claim. What is not met is a
+failure, with ``type="breached"`` or ``type="inconclusive"``: an undecided safety claim must not let
+a pipeline pass, and a server that knows types can still treat it milder.
 
 >>> _clean("a\\x00b")
 'a�b'

@@ -66,7 +66,7 @@ def limit(x: float | None, style: Style = "plain") -> str:
 
 
 def bound(x: float | None, against: float | None, style: Style = "plain") -> str:
-    """The bound that decided, with enough decimals to be told from the limit: 89.96% must not read as 90%."""
+    """The bound that decided, with enough decimals to differ from the limit: 89.96%, not 90%."""
     if x is None or against is None or not (math.isfinite(x) and math.isfinite(against)):
         return value(x, style)
     places = _places([x], style)
@@ -99,7 +99,7 @@ def _interval(found: Interval, style: Style, places: int) -> str:
 
 
 def _together(low: float, high: float) -> bool:
-    """Whether both ends lie so near to none or to all that one decimal would not tell them apart."""
+    """Whether both ends lie so near to none or to all that one decimal is too few."""
     return high < 0.01 or low > 0.99
 
 

@@ -1,7 +1,7 @@
-"""The frame of every report, as blocks: the claims, the sections, then what was used, how, and how to repeat it.
+"""The frame of every report, as blocks: claims, sections, what was used, and how to repeat it.
 
->>> _file_name("/home/me/data/test.npz"), _file_name("bundled/fashion-mnist"), _file_name("D:\\\\data\\\\a.csv")
-('test.npz', 'fashion-mnist', 'a.csv')
+>>> _file_name("/home/me/data/test.npz"), _file_name("D:\\\\data\\\\a.csv")
+('test.npz', 'a.csv')
 """
 
 from __future__ import annotations
@@ -81,9 +81,9 @@ def claim_blocks(run: Record) -> list[Block]:
     )
     rows = [_chart_row(run, c) for c in run.claims]
     caption = (
-        "Value (disc: met, diamond: breached, ring: inconclusive) and the bound that decided (end of the thick bar) "
+        "Value (disc: met, diamond: breached, circle: inconclusive) and the bound that decided (end of the thick bar) "
         "against the limit (tick; the arrow points to the side that holds). Thin grey bar: the interval. Small grey "
-        "rings: the places of a claim over several."
+        "circles: the places of a claim over several."
     )
     blocks.append(
         Chart(
@@ -211,7 +211,7 @@ def _used(run: Record) -> list[Block]:
     if subject.files:
         files = [
             [
-                Cell(_file_name(f.path), title=_relative(f.path)),
+                Cell(_file_name(f.path)),
                 Cell(numbers.size(f.bytes)),
                 Cell(f.sha256, code=True),
             ]
@@ -245,7 +245,7 @@ def _data_row(role: str, data: DataRecord) -> list[Cell]:
         Cell(numbers.count(data.n)),
         Cell(numbers.count(data.groups)),
         Cell(str(len(data.classes)) if data.classes else numbers.NONE),
-        Cell(data.licence or "licence not stated", _file_name(data.source), _relative(data.source)),
+        Cell(data.licence or "licence not stated", _file_name(data.source)),
         Cell(data.fingerprint, code=True),
     ]
 
@@ -300,7 +300,7 @@ def _repeat(run: Record) -> list[Block]:
 
 
 def _tally(run: Record, of: Callable[[Finding], Iterable[str]]) -> list[str]:
-    """Each sentence that findings carry, how many carry it, and which quantities; the most frequent first."""
+    """Each sentence that findings carry, how many do, and their quantities; most frequent first."""
     counts: Counter[str] = Counter()
     names: dict[str, dict[str, Any]] = {}
     for finding in run.findings:
@@ -320,10 +320,5 @@ def _family(method: str) -> str:
 
 
 def _file_name(path: str) -> str:
-    """The last part of a path: a report travels, and where files lay on one machine helps nobody elsewhere."""
+    """The last part of a path: a report travels, and the folders of one machine do not."""
     return re.split(r"[/\\]", path.rstrip("/\\"))[-1]
-
-
-def _relative(path: str) -> str:
-    """The whole path, if it is not that of one machine."""
-    return "" if re.match(r"[/\\~]|[A-Za-z]:[/\\]|file:", path) else path

@@ -1,4 +1,4 @@
-"""Blocks for the command line: as many columns of a table as the terminal has room for, status with colour and a mark.
+"""Blocks for the command line: as many columns of a table as fit, status with colour and a mark.
 
 >>> table = Table([Column("Slice", number=False), Column("n")], [["label=Shirt", "200"]], brief=5)
 >>> [column.header for column in rendered([table], 40)[0].columns]
@@ -28,24 +28,22 @@ GAP = 2
 LONGEST = 400
 
 
-def summary(run: Record, width: int, *, quiet: bool = False) -> list[RenderableType]:
-    """What the terminal shows of a run: warnings, claims, what the sections mark as brief, notes, and the verdict."""
+def summary(run: Record, width: int) -> list[RenderableType]:
+    """What the terminal shows of a run: warnings, claims, brief parts of sections, notes, verdict."""
     from rich.text import Text as RichText
 
-    blocks = claim_blocks(run) if quiet else [*claim_blocks(run), *section_blocks(run)]
-    lines: list[RenderableType] = [
-        RichText(f"warning: {w}") for w in wording.brief_notes(run.warnings)
-    ]
-    lines += rendered(blocks, width)
-    if not quiet:
-        lines += [RichText(f"note: {note}") for note in wording.brief_notes(run.notes)]
-        cases = run.cases
-        lines.append(
-            f"{cases.total:,} cases: {cases.computed:,} computed, {cases.from_cache:,} from the cache"
-        )
-    verdict = wording.verdict(run)
+    cases, verdict = run.cases, wording.verdict(run)
+    counts = (
+        f"{cases.total:,} cases: {cases.computed:,} computed, {cases.from_cache:,} from the cache"
+    )
     head = (f"{verdict.mark} {verdict.word}.", "bold")
-    return [*lines, RichText.assemble(head, f" {verdict.reason}")]
+    return [
+        *(RichText(f"warning: {w}") for w in wording.brief_notes(run.warnings)),
+        *rendered([*claim_blocks(run), *section_blocks(run)], width),
+        *(RichText(f"note: {note}") for note in wording.brief_notes(run.notes)),
+        counts,
+        RichText.assemble(head, f" {verdict.reason}"),
+    ]
 
 
 def rendered(blocks: Iterable[Block], width: int) -> list[RenderableType]:

@@ -1,11 +1,10 @@
-"""The sentences of a report: the verdict and its reason, what an open claim would need, how quantities are written, and notes
-made short.
+"""The sentences of a report: verdict and reason, what an open claim needs, and notes made short.
 
 >>> plural(1, "claim"), plural(1200, "case")
 ('1 claim', '1,200 cases')
->>> many = [f"slice age={a} has {a} cases, too few to be judged (30)" for a in (17, 18, 19, 20, 21)]
+>>> many = [f"slice site={s} has {n} cases, too few to be judged (30)" for s, n in zip("abc", "123")]
 >>> brief_notes(many)
-['5 slices of age have too few cases to be judged (fewer than 30): 17 (n = 17), 18 (n = 18), 19 (n = 19) and 2 more']
+['slice site=a has 1 cases, too few to be judged (30) (and 2 more like it)']
 """
 
 from __future__ import annotations
@@ -20,15 +19,12 @@ from roadworthy.spec.limits import quantities
 from roadworthy.store.record import ClaimRecord, Judged, Record
 
 MARKS = {"met": "✓", "breached": "✗", "inconclusive": "?", "no claims": "–"}
-"""A status is never told by colour alone."""
+"""Colour is never the only sign of a status."""
 MOST_NOTES = 4
 """Notes in sight, so that the claims stay on the first screen."""
 LONGEST = 240
-_SMALL_SLICE = re.compile(
-    r"slice (?P<column>[^=]+)=(?P<content>.*) has (?P<n>\d+) cases?, too few to be judged \((?P<smallest>\d+)\)",
-    re.S,
-)
-_NUMBER = re.compile(r"\d+(\.\d+)?")
+_VARYING = re.compile(r"(?<==).*?(?= has |[,;|]|$)|\d+(\.\d+)?", re.S)
+"""What differs in notes of one pattern: the value of a slice, and numbers."""
 
 
 class Verdict(NamedTuple):
@@ -73,12 +69,11 @@ def glossary(run: Record) -> list[tuple[str, str]]:
 
 
 def _measured(name: str) -> str:
-    """What a measure says of itself, without its source; empty for one that is not installed here."""
+    """What a measure says of itself; empty for one that is not installed here."""
     try:
-        summary = get("measures", name).summary
+        return get("measures", name).summary
     except RegistryError:
         return ""
-    return re.sub(r" \(seed [^)]*\)", "", summary)
 
 
 def settle(run: Record, claim: ClaimRecord, judged: Judged | None = None) -> str:
@@ -156,22 +151,11 @@ def brief_notes(notes: Iterable[str]) -> list[str]:
     """One line for each pattern of notes, in the order of first appearance."""
     groups: dict[str, list[str]] = {}
     for note in notes:
-        small = _SMALL_SLICE.fullmatch(note)
-        pattern = f"slice {small['column']}" if small else _NUMBER.sub("#", note)
-        groups.setdefault(pattern, []).append(note)
-    return [_line(group) for group in groups.values()]
-
-
-def _line(group: Sequence[str]) -> str:
-    if len(group) == 1:
-        return cut(group[0])
-    small = [found for found in map(_SMALL_SLICE.fullmatch, group) if found]
-    if len(small) < len(group):
-        return f"{cut(group[0])} (and {len(group) - 1:,} more like it)"
-    first = ", ".join(f"{cut(s['content'], 40)} (n = {s['n']})" for s in small[:3])
-    rest = f" and {len(small) - 3:,} more" if len(small) > 3 else ""
-    head = f"{len(small):,} slices of {small[0]['column']} have too few cases to be judged"
-    return f"{head} (fewer than {small[0]['smallest']}): {first}{rest}"
+        groups.setdefault(_VARYING.sub("#", note), []).append(note)
+    return [
+        cut(first) + (f" (and {len(rest):,} more like it)" if rest else "")
+        for first, *rest in groups.values()
+    ]
 
 
 def cut(text: str, longest: int = LONGEST) -> str:

@@ -46,18 +46,20 @@ from roadworthy.analysis.simulation.experiment import (
     detector_source,
     table_source,
 )
-from roadworthy.analysis.simulation.schedules import Schedule
-from roadworthy.analysis.simulation.streams import Detector, Pool, detector_grid
+from roadworthy.analysis.simulation.streams import (
+    Detector,
+    Pool,
+    Schedule,
+    Segment,
+    detector_grid,
+)
 from roadworthy.data.samples import DataError
 from roadworthy.data.scores import checked_kinds, open_scores, read_scores
 from roadworthy.spec.document import Document, SpecError
 from roadworthy.spec.mistakes import first_error
 
 Probability = Annotated[float, Field(ge=0, le=1)]
-
-
-def _listed(value: Any) -> Any:
-    return value if isinstance(value, list) else [value]
+Listed = BeforeValidator(lambda value: value if isinstance(value, list) else [value])
 
 
 class _Strict(BaseModel):
@@ -100,9 +102,9 @@ class StreamSpec(_Strict):
     truth: str | None = None
     detector: DetectorSpec | None = None
     kinds: list[str] | None = None
-    shift: Annotated[list[dict[str, Any]], BeforeValidator(_listed)]
+    shift: Annotated[list[Segment], Listed]
     events: Annotated[int, Field(ge=1)] | None = None
-    batches: Annotated[list[Annotated[int, Field(ge=1)]], BeforeValidator(_listed)] = [1]
+    batches: Annotated[list[Annotated[int, Field(ge=1)]], Listed] = [1]
     runs: Annotated[float, Field(ge=1)] = 1.0
     order: Annotated[float, Field(ge=0, lt=1)] = 0.0
     by: str | None = None
@@ -111,12 +113,17 @@ class StreamSpec(_Strict):
     def _source_and_length(self) -> StreamSpec:
         if (self.scores is None) == (self.detector is None):
             raise ValueError("needs exactly one of scores (a table) and detector (a synthetic one)")
-        length = Schedule.read(self.shift).events
+        length = self.schedule.events
         if self.events is None and length is None:
             raise ValueError("needs events: the last segment of shift has none")
         if self.events is not None and length is not None and self.events > length:
             raise ValueError(f"events is {self.events}, but the segments of shift have {length}")
         return self
+
+    @property
+    def schedule(self) -> Schedule:
+        """The segments of shift, one after the other."""
+        return Schedule(tuple(self.shift))
 
 
 class CalibrationSpec(_Strict):
@@ -217,22 +224,19 @@ class Simulation(_Strict):
     @cached_property
     def experiment(self) -> Experiment:
         """What to draw, and how to estimate."""
-        stream, schedule = self.stream, Schedule.read(self.stream.shift)
+        stream = self.stream
         own = ("confidence_from", "window", "batch", "confidence", "repeats", "seed")
-        how: dict[str, Any] = {name: getattr(self, name) for name in own}
         return Experiment(
-            schedule,
-            stream.events or schedule.events or 0,
+            stream.schedule,
+            stream.events or stream.schedule.events or 0,
             self.risk.event_tree(),
             constants=self.risk.constants,
             tolerable=self.risk.tolerable,
             kinds=None if stream.kinds is None else tuple(stream.kinds),
             batches=tuple(stream.batches),
-            runs=stream.runs,
-            order=stream.order,
-            by=stream.by,
             estimators=tuple(self.estimators),
-            **how,
+            **{name: getattr(stream, name) for name in ("runs", "order", "by")},
+            **{name: getattr(self, name) for name in own},
         )
 
     @property
@@ -268,7 +272,7 @@ class Simulation(_Strict):
                 known = open_scores(
                     base / truth, columns=[], needs=needs, skips=("group", "time")
                 ).whole()
-                if table.id is None or known.id is None or known.kind is None:
+                if table.id is None or known.id is None:
                     raise DataError(f"rows are matched by id, and {name} has no column id")
                 row = {key: at for at, key in enumerate(known.id.tolist()) if key}
                 at = [row.get(key, -1) for key in table.id.tolist()]
@@ -284,65 +288,59 @@ class Simulation(_Strict):
         if table.kind is None or table.correct is None or not some.any():
             message = f"{name} needs the columns kind and correct, or another table named as truth"
             raise self.error(place, message)
-        pool = Pool(table.columns, table.kind, table.correct).taken(some)
+        pool = Pool(table.columns, table.kind.astype(str), table.correct.astype(bool)).taken(some)
         return pool, None if table.group is None else table.group[some]
 
     def _check_together(self) -> None:
         """What is right by itself and wrong beside something else."""
-        events, synthetic = self.experiment.events, self.stream.detector is not None
-        if self.window > events:
-            given = "window" in self.model_fields_set
-            raise self.error(
-                ("window",) if given else ("stream", "events"),
-                f"a window of {self.window:,} does not fit into a stream of {events:,} events",
-            )
+        synthetic, known = self.stream.detector is not None, registry.components("estimators")
+        if self.window > self.experiment.events:
+            message = f"{self.window:,} is more than the {self.experiment.events:,} events"
+            raise self.error(("window",), message)
         if "alarm" in self.model_fields_set and self.risk.tolerable is None:
             raise self.error(("alarm",), "an alarm needs a limit; add risk: {tolerable: …}")
-        known = {"clean", "shifted"} if synthetic else {"scores", "without"}
-        for key in sorted(self.calibration.model_fields_set - known):
-            kind = "a synthetic detector" if synthetic else "a table"
-            keys = " and ".join(sorted(known))
-            raise self.error(("calibration", key), f"does not apply to {kind}; keys are {keys}")
+        keys = {"clean", "shifted"} if synthetic else {"scores", "without"}
+        for key in sorted(self.calibration.model_fields_set - keys):
+            source = "a synthetic detector" if synthetic else "a table"
+            message = f"does not apply to {source}; keys are {' and '.join(sorted(keys))}"
+            raise self.error(("calibration", key), message)
         if synthetic and "cbpe" in self.estimators:
             message = "cbpe needs the confidence of every answer; a synthetic detector has none"
             raise self.error(("estimators",), message)
         if not synthetic and self.stream.scores == self.calibration.scores:
             message = "this is the stream's table; leave it out here, and the table is divided"
             raise self.error(("calibration", "scores"), message)
-        self._check_estimators()
-
-    def _check_estimators(self) -> None:
-        components = registry.components("estimators")
-        known = [*OF_ANOTHER_KIND, *components]
         for number, name in enumerate(self.estimators):
-            if name not in known:
-                near = registry.did_you_mean(name, known)
+            if name not in (*OF_ANOTHER_KIND, *known):
+                near = registry.did_you_mean(name, [*OF_ANOTHER_KIND, *known])
                 message = f"unknown estimator {name!r}{near}; see `roadworthy list estimators`"
                 raise self.error(("estimators", number), message)
-        of_batches = [n for n, c in components.items() if c.traits.get("reads") == "batches"]
-        judging = [name for name in self.estimators if name in of_batches]
-        if judging and self.batch is None:
-            message = f"{judging[0]} judges events in batches; set their size, as in batch: 32"
-            raise self.error(("estimators",), message)
-        if self.batch is not None and (not judging or self.window % self.batch):
+        judging = [n for n in self.estimators if n in known and _reads_batches(known[n])]
+        if bool(judging) != (self.batch is not None) or self.window % (self.batch or 1):
+            whose = f" ({', '.join(judging)})" if judging else ""
             raise self.error(
-                ("batch",),
-                f"needs an estimator that judges batches ({', '.join(of_batches)}) and a window of "
-                f"whole batches; the window is {self.window}",
+                ("estimators",) if self.batch is None else ("batch",),
+                f"estimators that judge batches{whose} go with a size, as in batch: 32, and a "
+                f"window of whole batches; the window is {self.window}",
             )
 
 
-_MODELS: dict[str, type[BaseModel]] = {
-    "stream": StreamSpec,
-    "detector": DetectorSpec,
-    "accuracy": AccuracySpec,
-    "calibration": CalibrationSpec,
-    "risk": CostSpec,
-    "alarm": AlarmSpec,
-}
+def _reads_batches(component: registry.Component) -> bool:
+    return component.traits.get("reads") == "batches"
 
 
 def _siblings(place: tuple[str | int, ...]) -> list[str]:
     """The keys that would be right at the place of an unknown one."""
-    around = next((p for p in reversed(place[:-1]) if isinstance(p, str)), "")
-    return list(_MODELS.get(around, Simulation).model_fields)
+    model: Any = Simulation
+    models = {
+        "stream": StreamSpec,
+        "detector": DetectorSpec,
+        "accuracy": AccuracySpec,
+        "shift": Segment,
+        "calibration": CalibrationSpec,
+        "risk": CostSpec,
+        "alarm": AlarmSpec,
+    }
+    for part in place[:-1]:
+        model = models.get(str(part), model)
+    return list(model.model_fields)

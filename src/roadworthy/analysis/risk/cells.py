@@ -3,8 +3,7 @@
 The alarm is that of the deployed supervisor if the calibration knows one; else that of the shift
 score, cut where it separates shifted from clean rows best: what a fail-safe could be.
 
->>> from roadworthy.analysis.risk.calibration import calibrate
->>> from roadworthy.analysis.risk.deployed import Deployed
+>>> from roadworthy.analysis.risk.calibration import Deployed, calibrate
 >>> kind, right = np.repeat(["clean", "fog"], 200), np.tile([True, True, True, False], 100)
 >>> scores = np.concatenate([np.arange(200.0), np.arange(100.0, 300.0)])
 >>> calibration = calibrate({"knn": scores}, kind, right, deployed=Deployed("knn", 179.0))
@@ -18,66 +17,48 @@ score, cut where it separates shifted from clean rows best: what a fail-safe cou
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from roadworthy.analysis.risk.calibration import Calibration
 from roadworthy.analysis.risk.refusal import separation
-
-if TYPE_CHECKING:
-    from roadworthy.analysis.risk.calibration import Calibration
-    from roadworthy.analysis.risk.deployed import Deployed
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
-TAKEN_TO_BE = "alarms are taken to be those of the supervisors' scores combined, cut where these tell shift from clean best"
-"""What is to be known of costs where a tree asks for alarms, and those at work are not known."""
-NOBODY_SAID_WHOSE = f"whose alarms call a person nobody said: {TAKEN_TO_BE}"
+TAKEN_TO_BE = (
+    "alarms are taken to be those of the supervisors' scores combined, at the threshold that "
+    "separates shifted from clean rows best"
+)
+"""The note on costs of alarms if no supervisor at work is named."""
+_PRIOR = 0.5
 
 
-def alarms_in_words(deployed: Deployed) -> str:
-    """Whose alarms call a person."""
-    return f"the alarms that call a person are those of {deployed}"
-
-
-def alarmed_cells(calibration: Calibration) -> NDArray[np.bool_]:
-    """Of every cell, whether its events raise an alarm."""
+def alarmed_cells(calibration: Calibration) -> Bools:
+    """By cell, whether its events raise an alarm."""
     cells = np.arange(calibration.cells)
-    if calibration.deployed is not None:
-        return calibration.alarmed(cells)
-    return np.asarray(calibration.shift_bin(cells) >= separation(calibration).cut)
+    if calibration.deployed is None:
+        return np.asarray(calibration.shift_bin(cells) >= separation(calibration).cut)
+    _, clean, _, _ = calibration.shape
+    return np.asarray(np.unravel_index(cells, calibration.shape)[1] >= clean // 2)
 
 
-def alarms_of_rows(
-    calibration: Calibration, columns: Mapping[str, NDArray[np.float64]]
-) -> NDArray[np.bool_]:
-    """Which rows raise an alarm: by the deployed supervisor one without its score, too; by all combined, none without a place."""
-    if calibration.deployed is not None:
-        return calibration.deployed.raised(
-            np.asarray(columns[calibration.deployed.name], dtype=np.float64)
-        )
+def alarms_of_rows(calibration: Calibration, columns: Mapping[str, Floats]) -> Bools:
+    """Which rows raise an alarm; one without the deployed supervisor's score does."""
+    if (deployed := calibration.deployed) is not None:
+        return deployed.raised(np.asarray(columns[deployed.name], dtype=np.float64))
     cells = calibration.place(columns)
     return np.asarray((cells >= 0) & alarmed_cells(calibration)[np.maximum(cells, 0)])
 
 
-def rows_by_alarm(calibration: Calibration) -> NDArray[np.float64]:
+def rows_by_alarm(calibration: Calibration) -> Floats:
     """Calibration rows: kinds x (right, wrong) x (no alarm, alarm)."""
     on = alarmed_cells(calibration)
-    return np.stack(
-        [calibration.table[..., ~on].sum(axis=2), calibration.table[..., on].sum(axis=2)], axis=2
-    ).astype(float)
-
-
-def alarm_rates(calibration: Calibration) -> tuple[float, float]:
-    """Of shifted rows, kinds even, the share with an alarm; of clean rows the share without."""
-    rows = rows_by_alarm(calibration).sum(axis=1)
-    shares = rows / np.maximum(rows.sum(axis=1, keepdims=True), 1.0)
-    return float(shares[1:, 1].mean()), float(shares[0, 0])
-
-
-_PRIOR = 0.5
+    sides = [calibration.table[..., side].sum(axis=2) for side in (~on, on)]
+    return np.stack(sides, axis=2).astype(np.float64)
 
 
 class ShiftScores(NamedTuple):
@@ -95,21 +76,14 @@ class ShiftScores(NamedTuple):
 def shift_scores(calibration: Calibration) -> ShiftScores:
     """From the counts of a calibration."""
     bins = calibration.shift_bin(np.arange(calibration.cells))
-    table = calibration.table.astype(np.float64)
-    by_bin = np.stack(
-        [np.bincount(bins, row, minlength=calibration.shift.bins) for row in table.sum(axis=1)]
-    )
-    shares = (by_bin + _PRIOR) / (by_bin + _PRIOR).sum(axis=1, keepdims=True)
-    ratio = (
-        np.log(shares[1:].mean(axis=0) / shares[0])
-        if len(shares) > 1
-        else np.zeros(shares.shape[1])
-    )
+    by_bin = calibration.folded(calibration.table).sum(axis=(1, 3, 4, 5)) + _PRIOR
+    shares = by_bin / by_bin.sum(axis=1, keepdims=True)
+    ratio = np.log(shares[1:].mean(axis=0) / shares[0])
     return ShiftScores(ratio[bins], bins, ratio, shares[0])
 
 
 def expected_errors(calibration: Calibration) -> Floats:
-    """Wrong answers by the bins of being right: of the clean model among clean rows, of the other among shifted ones."""
+    """Wrong answers by the bins of being right, mostly those of the clean model on clean rows."""
     folded = calibration.folded(calibration.table).astype(np.float64)
     clean = _wrong(folded[0].sum(axis=(1, 3, 4)))[None, :, None, None]
     shifted = _wrong(folded[1:].sum(axis=(0, 2, 3, 5)))[None, None, :, None]

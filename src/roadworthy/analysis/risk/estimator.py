@@ -34,7 +34,7 @@ their histogram is multiplied by exp(t x log-likelihood ratio / 3), t normal.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
@@ -49,12 +49,19 @@ from roadworthy.analysis.risk.prototypes import (
     asks_for_alarms,
     refuse_live_constants,
 )
-from roadworthy.analysis.risk.quantiles import RESOLUTION, histogram, quantiles, with_chance
+from roadworthy.analysis.risk.quantiles import (
+    RESOLUTION,
+    histogram,
+    quantiles,
+    spanned,
+    with_chance,
+)
 from roadworthy.analysis.risk.refusal import Refusal, separation
-from roadworthy.analysis.risk.tolerable import cells_at, cells_of_kinds, cost_at, parameters_at
-from roadworthy.analysis.risk.tree import Tree, evaluate, expectation, nodes
+from roadworthy.analysis.risk.tolerable import cells_of_kinds, cost_at, parameters_at
+from roadworthy.analysis.risk.tree import Tree, expectation
 
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 RATES = 61
 """Rates on the grid: sin^2 of even steps, on which Jeffreys' prior is even."""
@@ -82,6 +89,8 @@ PULL = 4.0
 NEAR = 0.01
 """Rates nearer to 0 or 1 than this are not told from it."""
 NEGLIGIBLE = 1e-7
+UNLIKELY = -30.0
+"""Log of the weight, relative to the likeliest, below which an alarm ignores a grid point."""
 CHUNK = 48
 """Windows at a time, so that windows x grid stays near the processor."""
 JEFFREYS = (0.5, 0.5)
@@ -148,6 +157,25 @@ class Belief:
     shifted: Floats
 
 
+class _Grid(NamedTuple):
+    """Rates x kinds x tilts as one axis, the last."""
+
+    rate: Floats
+    log_mixed: Floats
+    """By bin of the shift score, the log of its share of events."""
+    share: Floats
+    """By bin, P(shifted | bin)."""
+    expected: Floats
+    """By bin, the confidence to expect."""
+    point_prior: Floats
+    wide_prior: Floats
+    filling: Floats
+    """What the pseudo-events of the prior add before any event."""
+
+    def only(self, points: Bools) -> _Grid:
+        return _Grid(*(part[..., points] for part in self))
+
+
 class _Sums(NamedTuple):
     """By window and bin of the shift score: events, and right answers if clean, if shifted."""
 
@@ -191,23 +219,26 @@ class _Mix(NamedTuple):
             right_shifted=np.clip(self.right_shifted + by * self.shifted, 0.0, self.shifted),
         )
 
-    def only(self, points: NDArray[np.bool_]) -> _Mix:
-        return _Mix(self.events, *(part[:, points] for part in self[1:]))
-
 
 class _Read(NamedTuple):
     """Windows, and how likely every grid point is in each."""
 
+    grid: _Grid
     sums: _Sums
-    parts: tuple[_Sums, ...]
-    """The events without an alarm and those with one; none if the tree does not ask."""
+    parts: tuple[_Mix, ...]
+    """All events; then those without an alarm and those with one if the tree asks for alarms."""
     n: Floats
     effective: Floats
-    likelihood: Floats
+    log: Floats
+    """The log-posterior of the intervals, not normalised, on the whole grid."""
+    best: Floats
+    """The log-likelihood at the best grid point."""
     point: Floats
     """Posterior of the points, windows x grid."""
     wide: Floats
     """Posterior of the intervals."""
+    opinion: Floats
+    """By how much accuracies are moved because confidence is not as expected."""
 
 
 class Estimator:
@@ -240,51 +271,41 @@ class Estimator:
         if not (prior[0] > 0 and prior[1] > 0):
             raise ValueError(f"The prior of the rate is two positive numbers, found {prior}.")
         self.separation = separation(calibration)
-        self._prior = prior
         self._answers, self._asks = answer_costs(tree), asks_for_alarms(tree)
-        self._before = cells_at(calibration, prior[0] / (prior[0] + prior[1]))
-        self._learn_bins()
-        self._learn_right()
-        self._learn_confidence()
-        self._lay_grid()
+        rate, (clean, *kinds) = prior[0] / sum(prior), cells_of_kinds(calibration)
+        self._before = rate * np.mean(kinds, axis=0) + (1.0 - rate) * clean
+        # Kinds x (right, wrong) x cells.
+        self._counts = calibration.table * calibration.worth[:, None, None]
+        # Perks' prior: one row in all, however many bins there are.
+        bins = self._by_bin(self._counts.sum(axis=1)) + 1.0 / calibration.shift.bins
+        self._bins: Floats = bins / bins.sum(axis=1, keepdims=True)
+        rows = np.maximum(calibration.effective, 1.0)
+        self._clean_rows = float(rows[0])
+        self._rows = float(min(rows[0], 1.0 / np.mean(1.0 / rows[1:])))
+        self._learn_right(rows)
+        self._grid = self._laid_grid(prior, self._learn_confidence())
         self._refusal = Refusal(calibration, self.separation, self._bins)
 
     # -- what the calibration's counts say -----------------------------------------------------
-
-    def _learn_bins(self) -> None:
-        """Histograms over the bins of the shift score, one a kind, clean first.
-
-        Perks' prior: one row in all, however many bins there are.
-        """
-        cal = self.calibration
-        self._counts = cal.table * cal.worth[:, None, None]  # kinds x (right, wrong) x cells
-        bins = self._by_bin(self._counts.sum(axis=1)) + 1.0 / cal.shift.bins
-        self._bins: Floats = bins / bins.sum(axis=1, keepdims=True)
-        shifted = 1.0 / np.mean(1.0 / np.maximum(cal.effective[1:], 1.0))
-        self._rows = float(max(min(cal.effective[0], shifted), 1.0))
 
     def _by_bin(self, cells: Floats) -> Floats:
         """Sums over the cells (last axis) of each bin of the shift score."""
         result: Floats = cells.reshape(*cells.shape[:-1], self.calibration.shift.bins, -1).sum(-1)
         return result
 
-    def _learn_right(self) -> None:
+    def _learn_right(self, effective: Floats) -> None:
         """P(right) by cell: if clean, from clean rows by the bin of the clean model; if shifted,
         from shifted rows, kinds even, by the bin of the other. Cells with an alarm stand apart."""
         cal, rows = self.calibration, self._counts
         self._alarm = alarmed_cells(cal)
         apart = self._alarm * (1 if self._asks or cal.deployed is not None else 0)
-        place = np.arange(cal.cells) // 2
-        _, clean_bins, shifted_bins, _ = cal.shape
-        self._clean_bin = place // shifted_bins % clean_bins + clean_bins * apart
-        shifted_bin = place % shifted_bins + shifted_bins * apart
-        even = cal.effective[1:].mean() / np.maximum(cal.effective[1:], 1.0)
-        self._if_clean = _right_by_bin(rows[0], self._clean_bin, apart)
+        _, clean_bin, shifted_bin, _ = np.unravel_index(np.arange(cal.cells), cal.shape)
+        even = cal.effective[1:].mean() / effective[1:]
+        self._if_clean = _right_by_bin(rows[0], clean_bin, apart)
         self._if_shifted = _right_by_bin(np.tensordot(even, rows[1:], 1), shifted_bin, apart)
         outcomes = rows.sum(axis=2) + 0.5
         logits = np.log(outcomes[1:, 0] / outcomes[1:, 1])
         self._sway = max(SWAY, float(logits.std(ddof=1))) if len(logits) > 1 else SWAY
-        self._clean_rows = max(float(cal.effective[0]), 1.0)
         # Standard error of the clean accuracy, in logits: of all rows, without and with an alarm.
         halves = np.stack([np.ones(cal.cells), ~self._alarm, self._alarm], axis=1)
         outcomes = rows[0] @ halves + 0.5
@@ -294,12 +315,11 @@ class Estimator:
         mean = swayed @ NORMAL_WEIGHT
         self._swayed = mean, (swayed - mean[:, None]) ** 2 @ NORMAL_WEIGHT
 
-    def _learn_confidence(self) -> None:
-        """Expected confidence by kind and bin of the shift score, and how far to trust it."""
+    def _learn_confidence(self) -> Floats:
+        """Expected confidence by kind and bin of the shift score; and how far to trust it."""
         rows = self._counts.sum(axis=1)
         total, count = self._by_bin(rows * self._if_clean), self._by_bin(rows)
         mean = total.sum(axis=1) / np.maximum(count.sum(axis=1), TINY)
-        self._confidence: Floats = (total + 2.0 * mean[:, None]) / (count + 2.0)
         self._variance = float(rows[0] @ (self._if_clean - mean[0]) ** 2 / max(rows[0].sum(), TINY))
         values, place = np.unique(self._if_clean, return_inverse=True)
         right, wrong = (
@@ -308,9 +328,10 @@ class Estimator:
         )
         auc = float(right @ (np.cumsum(wrong) - wrong / 2.0))
         self._trust = float(np.clip((auc - TRUST[0]) / (TRUST[1] - TRUST[0]), 0.0, 1.0))
+        expected: Floats = (total + 2.0 * mean[:, None]) / (count + 2.0)
+        return expected
 
-    def _lay_grid(self) -> None:
-        """Rates x kinds x tilts, as one axis: log of the mixture, P(shifted | bin), priors."""
+    def _laid_grid(self, prior: tuple[float, float], confidence: Floats) -> _Grid:
         clean, kinds = self._bins[0], self._bins[1:]
         tilt = np.exp(TILTS[:, None] * np.log(kinds / clean)[:, None, :] / TILT_SCALE)
         shifted = kinds[:, None, :] * tilt
@@ -318,28 +339,26 @@ class Estimator:
         self.rates: Floats = np.sin(np.linspace(0.0, np.pi / 2, RATES)) ** 2
         rate = self.rates[:, None, None, None]
         mixed = (1.0 - rate) * clean + rate * shifted
-        width = clean.size
-        self._log_mixed = np.log(mixed).reshape(-1, width).T.copy()
         share = rate * shifted / mixed
-        self._share = share.reshape(-1, width).T.copy()
-        confidence = (1.0 - share) * self._confidence[0] + share * self._confidence[1:, None, :]
-        self._expected = confidence.reshape(-1, width).T.copy()
+        expected = (1.0 - share) * confidence[0] + share * confidence[1:, None, :]
         even = np.full(RATES, (1.0 - 2.0 * ENDS) / (RATES - 1))
         even[[0, -1]] = even[[0, -1]] / 2.0 + ENDS
-        per_rate = len(kinds) * len(TILTS)
-        self._rate_of = np.repeat(self.rates, per_rate)
         # Before any event the prior is all there is: the Beta of the pseudo-events.
-        a, b = self._prior
         inside = np.clip(self.rates, 1e-6, 1.0 - 1e-6)
-        beta = inside ** (a - 0.5) * (1.0 - inside) ** (b - 0.5)
+        beta = inside ** (prior[0] - 0.5) * (1.0 - inside) ** (prior[1] - 0.5)
         beta[[0, -1]] /= 2.0
-        self._filling = np.repeat(np.log(beta / beta.sum() + TINY) - np.log(even), per_rate)
         priors = []
         for deviation in (TILT_POINT, TILT_INTERVAL):
             tilts = np.exp(-0.5 * (TILTS / deviation) ** 2)
             tilts /= tilts.sum() * len(kinds)
             priors.append(np.log(np.outer(even, np.tile(tilts, len(kinds)))).ravel())
-        self._point_prior, self._wide_prior = priors
+        each = len(kinds) * len(TILTS)
+        filling = np.repeat(np.log(beta / beta.sum() + TINY) - np.log(even), each)
+        log_mixed, shares, confidences = (
+            part.reshape(-1, clean.size).T.copy() for part in (np.log(mixed), share, expected)
+        )
+        rates = np.repeat(self.rates, each)
+        return _Grid(rates, log_mixed, shares, confidences, priors[0], priors[1], filling)
 
     # -- windows -------------------------------------------------------------------------------
 
@@ -359,10 +378,7 @@ class Estimator:
         """
         if not 0.0 < confidence < 1.0:
             raise ValueError(f"confidence lies between 0 and 1, found {confidence}")
-        table, factor, full = self._checked(counts, shrink, filled)
-        parts = [
-            self._estimate(table[at], factor[at], full[at], confidence) for at in _chunks(table)
-        ]
+        parts = [self._estimate(*some, confidence) for some in self._chunks(counts, shrink, filled)]
         columns = {
             f.name: np.concatenate([p[f.name] for p in parts]) if parts else np.zeros(0)
             for f in fields(Estimates)
@@ -375,19 +391,17 @@ class Estimator:
         self, table: Floats, shrink: Floats, filled: Floats, confidence: float
     ) -> dict[str, Any]:
         read = self._read(table, shrink, filled)
+        rate = read.point @ read.grid.rate
         by_rate = read.wide.reshape(len(table), RATES, -1).sum(axis=2)
-        rate = read.point @ self._rate_of
         rate_low, rate_high = quantiles(by_rate, self.rates, confidence)
         rate_low = np.where(rate_low < NEAR, 0.0, rate_low)
         rate_high = np.where(rate_high > 1.0 - NEAR, 1.0, rate_high)
-        mix, opinion = self._mix(read.sums), self._opinion(read)
-        accuracy, risk = self._points(read, mix, opinion)
-        low, high, risk_low, risk_high = self._intervals(read, mix, opinion, confidence)
-        over, under = self._exceeding(read, mix, opinion)
+        accuracy = _mean(read.point, read.parts[0].led(read.opinion).accuracy)
+        risk = _mean(read.point, self._risk(read, 0.0, read.opinion))
+        low, high, risk_low, risk_high = self._intervals(read, confidence)
+        over, under = self._exceeding(read)
         log_odds = np.log(np.maximum(over, 1e-300)) - np.log(np.maximum(under, 1e-300))
-        strangeness, reasons = self._refusal.of(
-            table, read.sums.events, read.likelihood.max(axis=1), shrink
-        )
+        strangeness, reasons = self._refusal.of(table, read.sums.events, read.best, shrink)
         return {
             "n": read.n,
             "rate": rate,
@@ -407,38 +421,40 @@ class Estimator:
 
     def odds(self, counts: ArrayLike, *, shrink: ArrayLike = 1.0, filled: ArrayLike = 1.0) -> Odds:
         """What an alarm asks for, without points and intervals."""
-        table, factor, full = self._checked(counts, shrink, filled)
-        found = np.empty((3, len(table)))
-        for at in _chunks(table):
-            read = self._read(table[at], factor[at], full[at])
-            over, under = self._exceeding(read, self._mix(read.sums), self._opinion(read))
-            none = read.wide[:, : read.wide.shape[1] // RATES].sum(axis=1)
-            found[:, at] = over, under, none
-        over, under, none = np.log(np.maximum(found, 1e-300))
+        found = [np.zeros((3, 0))]
+        for some in self._chunks(counts, shrink, filled):
+            read = self._read(*some, likely=True)
+            over, under = self._exceeding(read)
+            without_shift = read.log[:, : read.log.shape[1] // RATES]
+            none = np.exp(without_shift).sum(axis=1) / np.exp(read.log).sum(axis=1)
+            found.append(np.stack([over, under, none]))
+        over, under, none = np.log(np.maximum(np.concatenate(found, axis=1), 1e-300))
         return Odds(over - under, over - none)
 
     def doubt(self, counts: ArrayLike, *, shrink: ArrayLike = 1.0) -> tuple[str | None, ...]:
         """Why there is no estimate of windows, as `estimate` says it."""
         table, factor, _ = self._checked(counts, shrink, 1.0)
-        events = self._sums(table)[0].events
-        likelihood = (events @ self._log_mixed).max(axis=1)
-        return self._refusal.of(table, events, likelihood, factor)[1]
-
-    def points(
-        self, counts: ArrayLike, *, shrink: float = 1.0, filled: float = 1.0
-    ) -> tuple[float, float, float]:
-        """Rate, accuracy and risk of one window, as `estimate` says them."""
-        read = self._read(*self._checked(counts, shrink, filled))
-        accuracy, risk = self._points(read, self._mix(read.sums), self._opinion(read))
-        return float(read.point[0] @ self._rate_of), float(accuracy[0]), float(risk[0])
+        events = self._by_bin(table)
+        best = (events @ self._grid.log_mixed).max(axis=1)
+        return self._refusal.of(table, events, best, factor)[1]
 
     def parameters(
         self, counts: ArrayLike, *, shrink: float = 1.0, filled: float = 1.0
     ) -> dict[str, float]:
-        """The tree's parameters in one window: with them it costs what `estimate` says."""
+        """The tree's parameters in one window: with them it costs what `estimate` says.
+
+        They are ratios of expected numbers of events, not means of ratios.
+        """
         read = self._read(*self._checked(counts, shrink, filled))
-        given = self._given(read, self._mix(read.sums), 0.0, self._opinion(read))
-        return mean_parameters(self.tree, given, read.point)
+        parts = tuple(
+            _Mix(
+                part.events,
+                *(_mean(read.point, each)[:, None] for each in part.led(read.opinion)[1:]),
+            )
+            for part in read.parts
+        )
+        given = self._given(parts, 0.0, np.zeros(1))
+        return {name: float(np.ravel(value)[0]) for name, value in given.items()}
 
     def parameters_at(self, rate: float) -> dict[str, float]:
         """The tree's parameters at a rate of shift before anything is seen, kinds even."""
@@ -446,10 +462,8 @@ class Estimator:
 
     def believe(self, counts: ArrayLike, *, shrink: float = 1.0, filled: float = 1.0) -> Belief:
         """What each cell means, in the light of one window."""
-        table, factor, full = self._checked(counts, shrink, filled)
-        if len(table) != 1:
-            raise ValueError(f"one window was expected, found {len(table)}")
-        shifted = self._share @ self._read(table, factor, full).point[0]
+        read = self._read(*self._checked(counts, shrink, filled))
+        shifted = self._grid.share @ read.point[0]
         q = np.repeat(shifted, self.calibration.cells // len(shifted))
         return Belief((1.0 - q) * self._if_clean + q * self._if_shifted, q)
 
@@ -464,16 +478,15 @@ class Estimator:
         risk = cost_at(self.tree, self.parameters_at(rate))
         clean, *kinds = cells_of_kinds(self.calibration)
         table = np.array([(1.0 - rate) * clean + rate * kind for kind in kinds])
-        nearest = int(np.abs(self.rates - rate).argmin())
-        cells = self._read(table, np.ones(len(table)), np.ones(len(table)))
-        prior = self._wide_prior.reshape(RATES, len(kinds), -1)[nearest]
-        weights = np.zeros((len(kinds), RATES, len(kinds), len(TILTS)))
-        for k in range(len(kinds)):
-            weights[k, nearest, k] = np.exp(prior[k] - prior[k].max())
-        read_at = cells._replace(wide=weights.reshape(len(kinds), -1))
-        nothing = np.zeros(len(kinds))
-        values, weight = self._risks(read_at, self._mix(cells.sums), nothing)
-        low, high = _spanned(values.reshape(1, -1), weight.reshape(1, -1), confidence)
+        read = self._read(table, np.ones(len(table)), np.ones(len(table)))
+        # A stream of one kind at this rate: only the tilt is unknown.
+        at = np.abs(self.rates - rate).argmin(), np.arange(len(kinds))
+        wide = np.zeros((len(kinds), RATES, len(kinds), len(TILTS)))
+        prior = np.exp(self._grid.wide_prior).reshape(wide.shape[1:])
+        wide[at[1], at[0], at[1]] = prior[at] / prior[at].max(axis=-1, keepdims=True)
+        read = read._replace(wide=wide.reshape(len(kinds), -1))
+        values, weight = self._risks(read, np.zeros(len(kinds)))
+        low, high = spanned(values.reshape(1, -1), weight.reshape(1, -1), confidence)
         return risk, min(float(low[0]), risk), max(float(high[0]), risk)
 
     def _checked(
@@ -496,84 +509,98 @@ class Estimator:
             raise ValueError("filled is how much of a full window there is: from 0 to 1")
         return table, factor, full
 
-    def _sums(self, table: Floats) -> tuple[_Sums, tuple[_Sums, ...]]:
-        """Sums over cells, of all events, and of those without and with an alarm if asked for."""
+    def _chunks(
+        self, counts: ArrayLike, shrink: ArrayLike, filled: ArrayLike
+    ) -> Iterator[tuple[Floats, Floats, Floats]]:
+        table, factor, full = self._checked(counts, shrink, filled)
+        for at in range(0, len(table), CHUNK):
+            some = slice(at, at + CHUNK)
+            yield table[some], factor[some], full[some]
 
-        def summed(some: Floats) -> _Sums:
-            rights = (self._by_bin(some * right) for right in (self._if_clean, self._if_shifted))
-            return _Sums(self._by_bin(some), *rights)
-
-        parts = (~self._alarm, self._alarm) if self._asks else ()
-        return summed(table), tuple(summed(table * on) for on in parts)
-
-    def _read(self, table: Floats, shrink: Floats, filled: Floats) -> _Read:
-        n = table.sum(axis=1)
+    def _read(
+        self, table: Floats, shrink: Floats, filled: Floats, *, likely: bool = False
+    ) -> _Read:
+        """The posterior of windows, on the whole grid or on its `likely` points alone."""
+        n, grid = table.sum(axis=1), self._grid
         empty = n <= TINY
         # An empty window is read as what is expected of one event: zero right answers are not.
-        sums, parts = self._sums(np.where(empty[:, None], self._before, table))
-        likelihood = sums.events @ self._log_mixed
+        table = np.where(empty[:, None], self._before, table) if empty.any() else table
+        sums = self._summed(table)
+        likelihood = sums.events @ grid.log_mixed
         effective = np.maximum(n * shrink, TINY)
         luck = np.where(empty, 0.0, shrink / (1.0 + effective / self._rows))
-        log = likelihood * luck[:, None] + (1.0 - filled)[:, None] * self._filling
-        point, wide = (_normalised(log + p) for p in (self._point_prior, self._wide_prior))
-        return _Read(sums, parts, n, effective, likelihood, point, wide)
+        log = likelihood * luck[:, None] + grid.wide_prior
+        if (filled < 1.0).any():
+            log += (1.0 - filled)[:, None] * grid.filling
+        log -= log.max(axis=1, keepdims=True)
+        some = log
+        if likely:
+            points = log.max(axis=0) > UNLIKELY
+            grid, some = grid.only(points), log[:, points]
+        wide = _normalised(some)
+        point = _normalised(some + (grid.point_prior - grid.wide_prior))
+        parts = [self._mix(sums, grid)]
+        if self._asks:
+            halves = (self._summed(table * on) for on in (~self._alarm, self._alarm))
+            parts += [self._mix(half, grid) for half in halves]
+        opinion = self._opinion(sums, point, grid.expected, effective, empty)
+        best = likelihood.max(axis=1)
+        return _Read(grid, sums, tuple(parts), n, effective, log, best, point, wide, opinion)
 
-    def _mix(self, sums: _Sums) -> _Mix:
-        if_clean, if_shifted = sums.if_clean @ self._share, sums.if_shifted @ self._share
+    def _summed(self, table: Floats) -> _Sums:
+        rights = (self._by_bin(table * right) for right in (self._if_clean, self._if_shifted))
+        return _Sums(self._by_bin(table), *rights)
+
+    def _mix(self, sums: _Sums, grid: _Grid) -> _Mix:
+        if_clean, if_shifted = sums.if_clean @ grid.share, sums.if_shifted @ grid.share
         right_clean = sums.if_clean.sum(axis=1)[:, None] - if_clean
         events = np.maximum(sums.events.sum(axis=1), TINY)[:, None]
-        return _Mix(events, sums.events @ self._share, right_clean, if_shifted)
+        return _Mix(events, sums.events @ grid.share, right_clean, if_shifted)
 
-    def _opinion(self, read: _Read) -> Floats:
-        """By how much accuracies are moved because confidence is not as expected."""
+    def _opinion(
+        self, sums: _Sums, point: Floats, expected: Floats, effective: Floats, empty: Bools
+    ) -> Floats:
         if not self._trust:
-            return np.zeros(len(read.n))
-        events = np.maximum(read.sums.events.sum(axis=1), TINY)
-        expected = np.einsum("wg,wg->w", read.point, read.sums.events @ self._expected)
-        gap = (read.sums.if_clean.sum(axis=1) - expected) / events
-        error = np.sqrt(self._variance * (1.0 / read.effective + 1.0 / self._rows))
-        result: Floats = np.sign(gap) * np.maximum(np.abs(gap) - BEYOND * error, 0.0)
-        return np.where(read.n <= TINY, 0.0, self._trust * OPINION * result)
+            return np.zeros(len(effective))
+        gap = sums.if_clean.sum(axis=1) - _mean(point, sums.events @ expected)
+        gap /= np.maximum(sums.events.sum(axis=1), TINY)
+        error = np.sqrt(self._variance * (1.0 / effective + 1.0 / self._rows))
+        beyond = np.sign(gap) * np.maximum(np.abs(gap) - BEYOND * error, 0.0)
+        return np.where(empty, 0.0, self._trust * OPINION * beyond)
 
-    def _points(self, read: _Read, mix: _Mix, opinion: Floats) -> tuple[Floats, Floats]:
-        led = mix.led(opinion)
-        accuracy = np.einsum("wg,wg->w", read.point, led.accuracy)
-        risk = np.einsum("wg,wg->w", read.point, self._risk(read, mix, 0.0, opinion))
-        return accuracy, risk
-
-    def _intervals(
-        self, read: _Read, mix: _Mix, opinion: Floats, confidence: float
-    ) -> tuple[Floats, Floats, Floats, Floats]:
+    def _intervals(self, read: _Read, confidence: float) -> tuple[Floats, Floats, Floats, Floats]:
         """Of the window's own accuracy, its chance included, and of its risk."""
-        likely = read.wide.max(axis=0) > NEGLIGIBLE
-        some, weights = mix.only(likely), read.wide[:, likely]
+        opinion, likely = read.opinion, read.wide.max(axis=0) > NEGLIGIBLE
+        events, *parts = read.parts[0]
+        mix, weights = _Mix(events, *(part[:, likely] for part in parts)), read.wide[:, likely]
         rights = np.zeros((len(weights), RESOLUTION + 1))
         for z, weight in zip(NORMAL, NORMAL_WEIGHT, strict=True):
-            rights += weight * histogram(some.moved(self._sway * z).accuracy, weights)
-        events = read.effective / (1.0 + read.effective / self._rows)
-        low, high = with_chance(rights, events, confidence)
+            rights += weight * histogram(mix.moved(self._sway * z).accuracy, weights)
         worse, better = 2.0 * np.minimum(opinion, 0.0), 2.0 * np.maximum(opinion, 0.0)
-        low, high = np.maximum(low + worse, 0.0), np.minimum(high + better, 1.0)
+
+        def ends(n: Floats) -> tuple[Floats, Floats]:
+            low, high = with_chance(rights, n, confidence)
+            return np.clip(low + worse, 0.0, 1.0), np.clip(high + better, 0.0, 1.0)
+
+        low, high = ends(read.effective / (1.0 + read.effective / self._rows))
         if self._answers is not None:
             right, wrong = self._answers
             # Accuracies are known as well as so many rows say, whatever the window is.
-            ends = with_chance(rights, np.full(len(low), self._rows), confidence)
-            moved = np.clip(ends[0] + worse, 0.0, 1.0), np.clip(ends[1] + better, 0.0, 1.0)
-            costs = [wrong + (right - wrong) * end for end in moved]
+            costs = [wrong + (right - wrong) * e for e in ends(np.full(len(low), self._rows))]
             return low, high, np.minimum(*costs), np.maximum(*costs)
-        plain = _spanned(*self._risks(read, mix, np.zeros_like(opinion)), confidence)
+        risks = [spanned(*self._risks(read, np.zeros_like(opinion)), confidence)]
         if opinion.any():
-            other = _spanned(*self._risks(read, mix, 2.0 * opinion), confidence)
-            return low, high, np.minimum(plain[0], other[0]), np.maximum(plain[1], other[1])
-        return low, high, *plain
+            risks.append(spanned(*self._risks(read, 2.0 * opinion), confidence))
+        least, most = zip(*risks, strict=True)
+        return low, high, np.min(least, axis=0), np.max(most, axis=0)
 
-    def _risks(self, read: _Read, mix: _Mix, opinion: Floats) -> tuple[Floats, Floats]:
+    def _risks(self, read: _Read, opinion: Floats) -> tuple[Floats, Floats]:
         """The risk for every sway and grid point, windows x values, and the weights."""
-        values = [self._risk(read, mix, z, opinion) for z in NORMAL]
+        values = [self._risk(read, z, opinion) for z in NORMAL]
         weights = [weight * read.wide for weight in NORMAL_WEIGHT]
         return np.concatenate(values, axis=1), np.concatenate(weights, axis=1)
 
-    def _exceeding(self, read: _Read, mix: _Mix, opinion: Floats) -> tuple[Floats, Floats]:
+    def _exceeding(self, read: _Read) -> tuple[Floats, Floats]:
         """P(risk > tolerable) and P(risk <= tolerable), summed apart so that both have tails.
 
         Confident answers must not silence an alarm: the second opinion counts if it is for worse.
@@ -583,23 +610,19 @@ class Estimator:
         if self.tolerable is None:
             nothing = np.full(len(read.n), np.nan)
             return nothing, nothing
-        mean, deviation = self._spread(read, mix, np.minimum(opinion, 0.0))
-        above = (mean > self.tolerable).astype(np.float64)
-        # Where a grid point is next to impossible, a step does instead of the normal.
-        on = np.nonzero(read.wide > NEGLIGIBLE**2 * read.wide.max(axis=1, keepdims=True))
-        gap = mean[on] - self.tolerable
-        above[on] = ndtr(gap / np.maximum(deviation[on], TINY))
-        over = np.einsum("wg,wg->w", read.wide, above)
-        return over, np.einsum("wg,wg->w", read.wide, 1.0 - above)
+        mean, deviation = self._spread(read, np.minimum(read.opinion, 0.0))
+        off = (mean - self.tolerable) / np.maximum(deviation, TINY)
+        above = ndtr(off)
+        return _mean(read.wide, above), _mean(read.wide, 1.0 - above)
 
-    def _spread(self, read: _Read, mix: _Mix, opinion: Floats) -> tuple[Floats, Floats]:
+    def _spread(self, read: _Read, opinion: Floats) -> tuple[Floats, Floats]:
         """Mean and standard deviation of the risk at each grid point: a new kind's accuracy, luck."""
         if self._answers is None:
-            risks = np.array([self._risk(read, mix, z, opinion) for z in NORMAL])
+            risks = np.array([self._risk(read, z, opinion) for z in NORMAL])
             mean = np.tensordot(NORMAL_WEIGHT, risks, 1)
             return mean, np.sqrt(np.tensordot(NORMAL_WEIGHT, (risks - mean) ** 2, 1))
         right, wrong = self._answers
-        led, accuracies = mix.led(opinion), self._swayed
+        led, accuracies = read.parts[0].led(opinion), self._swayed
         at = (SWAYED * _share_of(led.right_shifted, led.shifted)).astype(np.intp)
         mean = led.right_clean + led.shifted * accuracies[0].take(at)
         clean = led.right_clean * (1.0 - _share_of(led.right_clean, led.clean))
@@ -607,71 +630,42 @@ class Estimator:
         risk = wrong + (right - wrong) * mean / led.events
         return risk, abs(right - wrong) * np.sqrt(variance) / led.events
 
-    def _risk(self, read: _Read, mix: _Mix, z: float, opinion: Floats) -> Floats:
+    def _risk(self, read: _Read, z: float, opinion: Floats) -> Floats:
         """The tree's expected cost, windows x grid, with accuracies z standard deviations higher."""
+        mix = read.parts[0]
         if self._answers is not None:
             right, wrong = self._answers
             moved = mix.moved(self._sway * z, self._luck[0] * z) if z else mix
             return wrong + (right - wrong) * moved.led(opinion).accuracy
-        cost = expectation(self.tree, self._given(read, mix, z, opinion))
+        cost = expectation(self.tree, self._given(read.parts, z, opinion))
         return np.broadcast_to(np.asarray(cost), mix.shifted.shape)
 
-    def _given(self, read: _Read, mix: _Mix, z: float, opinion: Floats) -> dict[str, Any]:
+    def _given(self, parts: tuple[_Mix, ...], z: float, opinion: Floats) -> dict[str, Any]:
         """The tree's parameters, windows x grid, with accuracies z standard deviations higher."""
+        mix = parts[0]
         given: dict[str, Any] = {"p_shift": mix.shifted / mix.events, **self.constants}
-        parts = {"": mix}
-        if read.parts:
-            undetected, detected = (self._mix(part) for part in read.parts)
-            parts |= {"_undetected": undetected, "_detected": detected}
+        if self._asks:
+            _, undetected, detected = parts
             given["tpr"] = _share_of(detected.shifted, mix.shifted)
             given["tnr"] = _share_of(undetected.clean, mix.clean)
-        for (name, part), luck in zip(parts.items(), self._luck, strict=False):
+        ends = ("", "_undetected", "_detected")
+        for end, part, luck in zip(ends, parts, self._luck, strict=False):
             some = (part.moved(self._sway * z, luck * z) if z else part).led(opinion)
-            given[f"accuracy_clean{name}"] = _share_of(some.right_clean, some.clean)
-            given[f"accuracy_shifted{name}"] = _share_of(some.right_shifted, some.shifted)
+            given[f"accuracy_clean{end}"] = _share_of(some.right_clean, some.clean)
+            given[f"accuracy_shifted{end}"] = _share_of(some.right_shifted, some.shifted)
         return {name: given[name] for name in self.tree.parameters}
-
-
-def mean_parameters(
-    tree: Tree, worlds: Mapping[str, ArrayLike], weights: Floats
-) -> dict[str, float]:
-    """One number for each parameter of a tree: with these it costs what it costs on average.
-
-    A probability counts in a world as often as its node is reached there.
-
-    >>> from roadworthy.analysis.risk.prototypes import accuracy_tree
-    >>> shares = {"accuracy_shifted": np.array([1.0, 0.5]), "accuracy_clean": 0.9}
-    >>> worlds = {"p_shift": np.array([0.1, 0.9]), **shares}
-    >>> found = mean_parameters(accuracy_tree(), worlds, np.array([0.5, 0.5]))
-    >>> {name: round(value, 3) for name, value in found.items()}
-    {'p_shift': 0.5, 'accuracy_shifted': 0.55, 'accuracy_clean': 0.9}
-    """
-
-    def mean(reach: ArrayLike) -> float:
-        return float(np.sum(weights * np.asarray(reach)))
-
-    reached = {(): 1.0, **{b.path: mean(b.reach) for b in evaluate(tree, worlds).branches}}
-    here, taken = dict.fromkeys(tree.parameters, 0.0), dict.fromkeys(tree.parameters, 0.0)
-    for path, node in nodes(tree):
-        for branch in node.branches:
-            if isinstance(branch.p, str):
-                here[branch.p] += reached[path]
-                taken[branch.p] += reached[(*path, branch.name)]
-    return {
-        name: min(taken[name] / here[name], 1.0) if here[name] > 0.0 else 0.0
-        for name in tree.parameters
-    }
 
 
 def _right_by_bin(rows: Floats, bins: NDArray[Any], apart: NDArray[Any]) -> Floats:
     """The share of right answers in the bin of each cell, with a few rows of the mean.
 
-    `rows` are (right, wrong) x cells; cells that stand apart have a mean of their own.
+    `rows` are (right, wrong) x cells; cells that stand apart have a mean and bins of their own.
     """
+    place = bins + (bins.max() + 1) * apart
     by_half = np.array([np.bincount(apart, outcome, minlength=2) for outcome in rows]) + 0.5
-    by_bin = np.array([np.bincount(bins, outcome) for outcome in rows])
+    by_bin = np.array([np.bincount(place, outcome) for outcome in rows])
     mean = (by_half[0] / by_half.sum(axis=0))[apart]
-    result: Floats = (by_bin[0][bins] + PULL * mean) / (by_bin.sum(axis=0)[bins] + PULL)
+    result: Floats = (by_bin[0][place] + PULL * mean) / (by_bin.sum(axis=0)[place] + PULL)
     return result
 
 
@@ -691,6 +685,11 @@ def _moved(share: Floats, logits: ArrayLike) -> Floats:
     return np.asarray(odds / (1.0 + odds))
 
 
+def _mean(weights: Floats, values: Floats) -> Floats:
+    """By window, the mean over the grid."""
+    return np.einsum("wg,wg->w", weights, values)
+
+
 def _normalised(log: Floats) -> Floats:
     found = np.exp(log - log.max(axis=1, keepdims=True))
     found /= found.sum(axis=1, keepdims=True)
@@ -699,17 +698,3 @@ def _normalised(log: Floats) -> Floats:
 
 def _share_of(part: Floats, whole: Floats) -> Floats:
     return np.divide(part, whole, out=np.zeros_like(part), where=whole > TINY)
-
-
-def _spanned(values: Floats, weights: Floats, confidence: float) -> tuple[Floats, Floats]:
-    """The central interval of values (windows x values) between the least and greatest likely."""
-    some = weights > NEGLIGIBLE
-    least = np.where(some, values, np.inf).min(axis=1)
-    width = np.maximum(np.where(some, values, -np.inf).max(axis=1) - least, 1e-300)
-    part = histogram((values - least[:, None]) / width[:, None], weights)
-    low, high = quantiles(part, np.linspace(0.0, 1.0, part.shape[1]), confidence)
-    return least + low * width, least + high * width
-
-
-def _chunks(table: Floats) -> list[slice]:
-    return [slice(at, at + CHUNK) for at in range(0, len(table), CHUNK)]

@@ -11,8 +11,8 @@ data) the counts are worth less, by the ratio of the variances with and without 
 `roadworthy.statistics.rates`.
 
 >>> from roadworthy.analysis.risk.prototypes import Costs, base_tree
->>> clean = Rows("clean", 0.8, wrong=np.arange(100) < 10)
->>> fog = Rows("fog", 0.2, wrong=np.arange(50) < 30)
+>>> clean = CountedCases("clean", 0.8, wrong=np.arange(100) < 10)
+>>> fog = CountedCases("fog", 0.2, wrong=np.arange(50) < 30)
 >>> found = assess_risk(base_tree(Costs(wrong=100.0), unit="EUR per case"), clean, [fog])
 >>> round(found.value, 3), found.values["accuracy_shifted"]
 (20.0, 0.4)
@@ -37,23 +37,45 @@ from roadworthy.statistics.clusters import discounted_size, group_sums, grouped_
 from roadworthy.statistics.interval import Interval
 
 from .loss_bins import outcome_classes, score_classes
-from .posteriors import Beta
-from .prototypes import refuse_live_constants
+from .prototypes import live_parameters, refuse_live_constants
 from .tree import LIVE_PARAMETERS, Tree, derivatives, evaluate, expectation, worth
 
 Floats = NDArray[np.float64]
 DRAWS = 20_000
 QUANTITY = "risk"
 STEP = 1e-6
-_RIGHT, _ALARM = np.array([True, True, False, False]), np.array([False, True, False, True])
 ASSUMED = (
     "circumstances exclude each other and occur as often as the file says; levels of one are "
     "equally frequent"
 )
 
 
+@dataclass(frozen=True)
+class Beta:
+    """What is known of a probability after counting, from the prior of Jeffreys.
+
+    >>> round(Beta.from_counts(successes=18, trials=20).mean, 3)
+    0.881
+    """
+
+    a: float
+    b: float
+
+    @classmethod
+    def from_counts(cls, successes: float, trials: float) -> Beta:
+        """After so many successes in so many trials."""
+        if not 0 <= successes <= trials < math.inf:
+            raise ValueError(f"expected 0 <= successes <= trials, found {successes} of {trials}")
+        return cls(successes + 0.5, trials - successes + 0.5)
+
+    @property
+    def mean(self) -> float:
+        """The expected probability."""
+        return self.a / (self.a + self.b)
+
+
 @dataclass(frozen=True, eq=False)
-class Rows:
+class CountedCases:
     """Test cases of one kind of shift, or clean ones."""
 
     name: str
@@ -91,7 +113,7 @@ class AssessedRisk:
     """The expected cost, what it rests on, and its bounds."""
 
     tree: Tree
-    kinds: tuple[Rows, ...]
+    kinds: tuple[CountedCases, ...]
     """Clean first."""
     constants: Mapping[str, float | Beta]
     seed: int = 0
@@ -207,15 +229,14 @@ class AssessedRisk:
         classifier = [name for name in live if name.startswith("accuracy_")]
         if not (detector and classifier):
             return None
-        found = worth(self.tree, self._at_the_margin, detector, classifier)
-        saving = min(found.saved_by_a, found.saved_by_b) > 0.0
+        first, second = worth(self.tree, self._at_the_margin, detector, classifier)
         return {
             "detector": detector,
             "classifier": classifier,
-            "saved_by_detector": found.saved_by_a,
-            "saved_by_classifier": found.saved_by_b,
+            "saved_by_detector": first,
+            "saved_by_classifier": second,
             # A ratio of what saves to what adds would read as if both saved.
-            "points": found.points if saving else None,
+            "points": first / second if min(first, second) > 0.0 else None,
         }
 
     @cached_property
@@ -240,20 +261,9 @@ class AssessedRisk:
 
     def _parameters(self, shares: Sequence[Floats]) -> dict[str, Any]:
         """Every live parameter, from the shares of the four cells (..., 4) of each kind."""
-        mixed = _mixed(self.kinds, shares)
-        found: dict[str, Any] = {
-            "p_shift": min(sum(k.probability for k in self.kinds[1:]), 1.0),
-            "tpr": mixed["shifted"] @ _ALARM,
-            "tnr": mixed["clean"] @ ~_ALARM,
-        }
-        for word, share in mixed.items():
-            found[f"accuracy_{word}"] = share @ _RIGHT
-            for verdict, rows in (("detected", _ALARM), ("undetected", ~_ALARM)):
-                there = share @ rows
-                # A condition without a row has probability zero (section 3.2.3 of the paper).
-                right = share @ (rows & _RIGHT) / np.where(there > 0.0, there, 1.0)
-                found[f"accuracy_{word}_{verdict}"] = right
-        return found
+        rate = min(sum(k.probability for k in self.kinds[1:]), 1.0)
+        tables = (part.reshape(*part.shape[:-1], 2, 2) for part in _mixed(self.kinds, shares))
+        return {"p_shift": rate, **live_parameters(*tables)}
 
     def _cost(
         self, shares: Sequence[Floats], constants: Mapping[str, ArrayLike] | None = None
@@ -303,7 +313,7 @@ class AssessedRisk:
             drawn = rng.standard_gamma(weights, (DRAWS, 4))
             shares.append(drawn / drawn.sum(axis=1, keepdims=True))
         constants = {
-            name: known.draw(rng, DRAWS) if isinstance(known, Beta) else known
+            name: rng.beta(known.a, known.b, DRAWS) if isinstance(known, Beta) else known
             for name, known in sorted(self.constants.items())
         }
         costs = np.broadcast_to(self._cost(shares, constants), (DRAWS,))
@@ -312,8 +322,8 @@ class AssessedRisk:
 
 def assess_risk(
     tree: Tree,
-    clean: Rows,
-    shifted: Sequence[Rows],
+    clean: CountedCases,
+    shifted: Sequence[CountedCases],
     *,
     constants: Mapping[str, float | Beta] | None = None,
     seed: int = 0,
@@ -352,32 +362,31 @@ def _of_shift(name: str) -> bool:
     return name == "tpr" or name.startswith("accuracy_shifted")
 
 
-def _mixed(kinds: Sequence[Rows], shares: Sequence[Floats]) -> dict[str, Floats]:
+def _mixed(kinds: Sequence[CountedCases], shares: Sequence[Floats]) -> tuple[Floats, Floats]:
     """Shares of the cells among clean and shifted cases, circumstances as often as they occur."""
     weights = [k.probability for k in kinds[1:]]
     rate, even = min(sum(weights), 1.0), 1.0 / max(len(weights), 1)
     parts = [s * (w / rate if rate else even) for w, s in zip(weights, shares[1:], strict=True)]
-    return {"clean": shares[0], "shifted": sum(parts, start=np.zeros_like(shares[0]))}
+    return shares[0], sum(parts, start=np.zeros_like(shares[0]))
 
 
-def _unseen(kinds: Sequence[Rows]) -> list[tuple[str, str]]:
+def _unseen(kinds: Sequence[CountedCases]) -> list[tuple[str, str]]:
     """Conditions without a case that counts: clean or shifted, and the verdict."""
-    mixed = _mixed(kinds, [k.counts for k in kinds])
-    verdicts = (("detected", _ALARM), ("undetected", ~_ALARM))
+    mixed = zip(("clean", "shifted"), _mixed(kinds, [k.counts for k in kinds]), strict=True)
     return [
         (word, verdict)
-        for word, share in mixed.items()
-        for verdict, rows in verdicts
-        if not share[rows].any()
+        for word, share in mixed
+        for verdict, cells in (("detected", share[1::2]), ("undetected", share[::2]))
+        if not cells.any()
     ]
 
 
-def _lacks_shift(tree: Tree, kinds: Sequence[Rows]) -> bool:
+def _lacks_shift(tree: Tree, kinds: Sequence[CountedCases]) -> bool:
     """Whether the tree asks for shifted cases, and there are none."""
     return len(kinds) == 1 and any(map(_of_shift, tree.parameters))
 
 
-def _notes(tree: Tree, kinds: Sequence[Rows]) -> list[str]:
+def _notes(tree: Tree, kinds: Sequence[CountedCases]) -> list[str]:
     """Which conditions of the tree no case was in."""
     lacking = _lacks_shift(tree, kinds)
     notes = ["no case was shifted: the cost of a point of p_shift is unknown"] if lacking else []

@@ -12,8 +12,6 @@ score lets expect; the classes of either cost together what the tree does.
 (('loss_bin_1',), {'loss_bin_1': 0.5})
 >>> round(expectation(made.tree, made.values), 3)
 0.45
->>> round(expectation(made.tree, made.shares([30, 10])), 3)
-0.275
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 from .tree import LIVE_PARAMETERS, Branch, Leaf, Node, Tree, evaluate, expectation
 
 if TYPE_CHECKING:
-    from .expected_cost import Rows
+    from .expected_cost import CountedCases
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -48,16 +46,6 @@ class LossTree:
     ranges: tuple[tuple[float, float], ...]
     """Expected losses of each bin: from edge to edge if edges were given, an open end infinite."""
 
-    def shares(self, counts: ArrayLike) -> dict[str, float]:
-        """The tree's parameters for counts of cells seen in operation."""
-        seen = np.asarray(counts, dtype=np.float64)
-        if seen.shape != self.bin_of_cell.shape or not np.all(seen >= 0.0) or not seen.sum() > 0.0:
-            raise ValueError(
-                f"expected a count for each of {len(self.bin_of_cell)} cells, not all zero, "
-                f"found {counts!r}"
-            )
-        return _shares(self.bin_of_cell, seen, self.tree.parameters)
-
 
 def loss_tree(
     cells: ArrayLike,
@@ -68,89 +56,53 @@ def loss_tree(
     weights: ArrayLike | None = None,
     unit: str = "loss per case",
 ) -> LossTree:
-    """The tree of calibration rows, given the cell and the loss of each.
+    """The tree of calibration rows, given the cell (0, 1, …, none empty) and the loss of each.
 
     Its expectation on these rows is their mean loss. Bins hold about as many rows each, or lie
-    between `edges`; `weights` are how much rows count. A cell without rows is in the highest bin.
+    between rising `edges`; `weights` are how much rows count.
     """
-    cell, loss = np.asarray(cells), np.asarray(losses, dtype=np.float64)
-    weight = np.ones(loss.shape) if weights is None else np.asarray(weights, dtype=np.float64)
-    _check_rows(cell, loss, weight)
-    bin_of_cell, ranges = _bins(cell.astype(np.int64), loss, weight, bins, _checked_edges(edges))
-    place, last = bin_of_cell[cell], len(ranges) - 1
-    parameters = tuple(f"loss_bin_{i + 1}" for i in range(last))
-    leaves = [
-        Leaf(f"expected loss {i + 1}", cost)
-        for i, cost in enumerate(_means(place, loss, weight).tolist())
-    ]
-    branches = tuple(
-        Branch(f"bin {i + 1}", parameters[i] if i < last else None, leaf)
-        for i, leaf in enumerate(leaves)
-    )
-    tree = Tree(Node("expected loss", branches), unit)
-    return LossTree(tree, _shares(place, weight, parameters), bin_of_cell, tuple(ranges))
-
-
-def _check_rows(cell: NDArray[Any], loss: Floats, weight: Floats) -> None:
-    if cell.ndim != 1 or cell.dtype.kind not in "iu" or not len(cell) or cell.min() < 0:
-        raise ValueError("every calibration row needs a cell, a whole number from 0 on")
-    if loss.shape != cell.shape or not np.isfinite(loss).all():
-        raise ValueError("every calibration row needs a finite loss")
-    good = weight.shape == cell.shape and np.isfinite(weight).all() and (weight >= 0.0).all()
-    if not good or not weight.sum() > 0.0:
-        raise ValueError("every calibration row needs a weight, none below 0 and not all 0")
-
-
-def _checked_edges(edges: Sequence[float]) -> Floats:
-    found = np.asarray(edges, dtype=np.float64)
-    if not np.isfinite(found).all() or not (np.diff(found) > 0.0).all():
+    cell, loss = np.asarray(cells, dtype=np.int64), np.asarray(losses, dtype=np.float64)
+    weight = np.ones(len(loss)) if weights is None else np.asarray(weights, dtype=np.float64)
+    if not len(cell) == len(loss) == len(weight) > 0 or not np.isfinite(loss).all():
+        raise ValueError("every row needs a cell, a finite loss and a weight")
+    if not (np.diff(edges) > 0.0).all():
         raise ValueError(f"edges must rise, such as 100, 1000; found {list(edges)}")
-    return found
-
-
-def _shares(place: Ints, weight: Floats, parameters: tuple[str, ...]) -> dict[str, float]:
-    each = np.bincount(place, weights=weight, minlength=len(parameters) + 1)
-    return dict(zip(parameters, (each / each.sum())[:-1].tolist(), strict=True))
+    means = _means(cell, loss, weight)
+    # Cells that expect the same loss stay together: they share a level.
+    levels, level_of = np.unique(means, return_inverse=True)
+    if len(edges):
+        places = np.searchsorted(edges, levels, side="right")
+        ends = [-math.inf, *map(float, edges), math.inf]
+        ranges = [(ends[place], ends[place + 1]) for place in np.unique(places)]
+    else:
+        each = np.bincount(level_of, weights=np.bincount(cell, weights=weight))
+        middle = (np.cumsum(each) - each / 2) / each.sum()
+        even = np.minimum((middle * bins).astype(np.int64), bins - 1)
+        places = even if len(levels) > bins else np.arange(len(levels))
+        members = [levels[places == place] for place in np.unique(places)]
+        ranges = [(float(b.min()), float(b.max())) for b in members]
+    bin_of_cell = np.unique(places, return_inverse=True)[1][level_of].astype(np.int64)
+    bin_of_row, last = bin_of_cell[cell], len(ranges) - 1
+    costs = _means(bin_of_row, loss, weight).tolist()
+    shares = np.bincount(bin_of_row, weights=weight) / weight.sum()
+    values = {f"loss_bin_{i + 1}": float(share) for i, share in enumerate(shares[:last])}
+    probabilities = [*values, None]
+    branches = tuple(
+        Branch(f"bin {i + 1}", probabilities[i], Leaf(f"expected loss {i + 1}", cost))
+        for i, cost in enumerate(costs)
+    )
+    return LossTree(Tree(Node("expected loss", branches), unit), values, bin_of_cell, tuple(ranges))
 
 
 def _means(place: Ints, loss: Floats, weight: Floats) -> Floats:
     """The mean loss of each place; if its rows all weigh nothing, as if they weighed alike."""
-    weighed, rows = np.bincount(place, weights=weight), np.bincount(place)
-    plain = np.bincount(place, weights=loss) / np.maximum(rows, 1)
-    sums = np.bincount(place, weights=loss * weight)
-    means = np.where(weighed > 0.0, sums / np.where(weighed > 0.0, weighed, 1.0), plain)
+    weight = np.where(np.bincount(place, weights=weight)[place] > 0.0, weight, 1.0)
+    means = np.bincount(place, weights=loss * weight) / np.bincount(place, weights=weight)
     # Rows of equal loss have that mean to the last digit: cells are told apart by their means.
     least, most = np.full(len(means), np.inf), np.full(len(means), -np.inf)
     np.minimum.at(least, place, loss)
     np.maximum.at(most, place, loss)
-    return np.where(rows > 0, np.clip(means, least, np.maximum(least, most)), 0.0)
-
-
-def _bins(
-    cell: Ints, loss: Floats, weight: Floats, bins: int, edges: Floats
-) -> tuple[Ints, list[tuple[float, float]]]:
-    """The bin of every cell, and the range of expected losses in every bin, in rising order."""
-    seen = np.bincount(cell) > 0
-    # Cells that expect the same loss stay together: they share a level.
-    levels, level_of = np.unique(_means(cell, loss, weight)[seen], return_inverse=True)
-    if len(edges):
-        held, bin_of_level = np.unique(
-            np.searchsorted(edges, levels, side="right"), return_inverse=True
-        )
-        ends = np.concatenate([[-np.inf], edges, [np.inf]])
-        ranges = [(float(ends[c]), float(ends[c + 1])) for c in held]
-    else:
-        bin_of_level = np.arange(len(levels))
-        if len(levels) > bins:
-            each = np.bincount(level_of, weights=np.bincount(cell, weights=weight)[seen])
-            middle = (np.cumsum(each) - each / 2) / each.sum()
-            even = np.minimum((middle * bins).astype(np.int64), bins - 1)
-            bin_of_level = np.unique(even, return_inverse=True)[1]
-        members = [levels[bin_of_level == b] for b in range(int(bin_of_level.max()) + 1)]
-        ranges = [(float(b.min()), float(b.max())) for b in members]
-    bin_of_cell = np.full(len(seen), bin_of_level.max(), dtype=np.int64)
-    bin_of_cell[seen] = bin_of_level[level_of]
-    return bin_of_cell, ranges
+    return np.clip(means, least, most)
 
 
 @dataclass(frozen=True)
@@ -190,37 +142,51 @@ def outcome_classes(
     leaves = evaluate(tree, parameters).leaves
     weights, costs = [leaf.probability for leaf in leaves], [leaf.cost for leaf in leaves]
     made = loss_tree(np.arange(len(leaves)), costs, weights=weights, edges=edges)
-    ends: list[list[tuple[str, ...]]] = [[] for _ in made.ranges]
-    for leaf, place in zip(leaves, made.bin_of_cell.tolist(), strict=True):
-        ends[place].append((*leaf.path, leaf.outcome))
+    ends = [(*leaf.path, leaf.outcome) for leaf in leaves]
     return [
-        LossClass(*figures, leaves=tuple(here))
-        for figures, here in zip(_figures(made), ends, strict=True)
+        LossClass(
+            *figures,
+            leaves=tuple(e for e, b in zip(ends, made.bin_of_cell, strict=True) if b == i),
+        )
+        for i, figures in enumerate(_figures(made))
     ]
 
 
 def score_classes(
-    tree: Tree, parameters: Mapping[str, float], kinds: Sequence[Rows], edges: Sequence[float] = ()
+    tree: Tree,
+    parameters: Mapping[str, float],
+    kinds: Sequence[CountedCases],
+    edges: Sequence[float] = (),
 ) -> list[LossClass]:
-    """Cases by the loss that their score lets expect.
+    """Test cases by the loss that their score lets expect; none if scores or cases are too few.
 
-    None if they are too few, or if the tree asks for more than whether a case is shifted, detected
-    and answered rightly, so that its cases do not cost what it does.
+    `kinds` are clean cases and those of each circumstance. There are no classes either if cases,
+    weighted by how often their circumstance occurs, do not cost what the tree expects.
     """
-    if any(kind.score is None for kind in kinds):
+    scores = [k.score for k in kinds if k.score is not None]
+    if len(scores) < len(kinds):
         return []
-    score = np.concatenate([np.asarray(kind.score, dtype=np.float64) for kind in kinds])
+    score = np.concatenate(scores)
     weight = np.concatenate(
         [np.full(len(k.wrong), k.probability / max(len(k.wrong), 1)) for k in kinds]
     )
-    cost = [_costs(tree, parameters, shifted=at > 0) for at in range(len(kinds))]
-    loss = np.concatenate([c[kind.cell] for c, kind in zip(cost, kinds, strict=True)])
+    loss = np.concatenate(
+        [_costs(tree, parameters, shifted=at > 0)[kind.cell] for at, kind in enumerate(kinds)]
+    )
     expected = float(expectation(tree, parameters))
     whole = math.isclose(float(weight @ loss), expected, rel_tol=1e-6, abs_tol=1e-12)
     count = min(MOST_CELLS, len(score) // LEAST_CASES)
     if not whole or count < 2 or not weight.sum() > 0.0:
         return []
-    cells = _score_cells(score, count)
+    # Cells of about as many cases each; cases without a score have one of their own.
+    known = np.isfinite(score)
+    inner = (
+        np.unique(np.quantile(score[known], np.arange(1, count) / count))
+        if known.any()
+        else np.zeros(0)
+    )
+    cells = np.where(known, np.searchsorted(inner, score, side="right"), len(inner) + 1)
+    cells = np.unique(cells, return_inverse=True)[1]
     made = loss_tree(cells, loss, weights=weight, edges=edges)
     wrong = np.concatenate([kind.wrong for kind in kinds]).astype(np.float64)
     place = made.bin_of_cell[cells]
@@ -238,7 +204,7 @@ def _figures(made: LossTree) -> list[tuple[float, float, float, float, float]]:
 
 
 def _costs(tree: Tree, parameters: Mapping[str, float], *, shifted: bool) -> Floats:
-    """What a case costs by its cell (`Rows.cell`): every live probability is then 0 or 1."""
+    """What a case costs by its cell (`CountedCases.cell`): live probabilities are then 0 or 1."""
     alarm, right = np.array([0.0, 1.0, 0.0, 1.0]), np.array([1.0, 1.0, 0.0, 0.0])
     decided = {
         **dict.fromkeys(LIVE_PARAMETERS, right),
@@ -248,13 +214,3 @@ def _costs(tree: Tree, parameters: Mapping[str, float], *, shifted: bool) -> Flo
     }
     given = {name: decided.get(name, value) for name, value in parameters.items()}
     return np.broadcast_to(np.asarray(expectation(tree, given), dtype=np.float64), (4,))
-
-
-def _score_cells(score: Floats, count: int) -> Ints:
-    """Cells of about as many cases each; cases without a score have one of their own."""
-    known = np.isfinite(score)
-    levels = np.arange(1, count) / count
-    inner = np.unique(np.quantile(score[known], levels)) if known.any() else np.zeros(0)
-    found = np.searchsorted(inner, score, side="right").astype(np.int64)
-    found[~known] = len(inner) + 1
-    return np.unique(found, return_inverse=True)[1].astype(np.int64)

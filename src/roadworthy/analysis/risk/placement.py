@@ -1,79 +1,196 @@
-"""From scores to the cell they fall into: ranks by a table, three sums of what each rank adds, and the bins these lie in.
+"""From scores to the cell they fall into: ranks, logistic combinations of them, bins, one number.
 
-What a rank adds to a model's score is worked out once for every rank there is, so that an event costs one look at a table a
-supervisor. `one` gives the same cell as `many`, without arrays: sums are added up in the same order.
+Each score becomes its mid-rank among clean rows. A `Combination` is a logistic model of the ranks
+(powers 1, 2 and 6), cut into bins. What a rank adds to a model's score is worked out once for every
+rank there is, so that an event costs one search a supervisor. `one` gives the same cell as `many`,
+without arrays: sums are added up in the same order.
 
 >>> model = Combination((0.0, 1.0, 0.0, 0.0), (0.5,))
 >>> placement = Placement((model,) * 3, ((1.0, 2.0, 3.0),), ((0.0, 4.0),), (False,))
->>> placement.many([np.array([0.5, 3.5, 9.0, np.nan])]).tolist(), placement.one([3.5])
+>>> placement.many(np.array([[0.5, 3.5, 9.0, np.nan]])).tolist(), placement.one([3.5])
 ([0, 14, 15, -1], 14)
 """
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from roadworthy.analysis.risk.combination import Combination, completed, rank_steps
+from roadworthy.statistics.fusion import features, fit_logistic
 
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
 Cells = NDArray[np.int16]
-Ints = NDArray[np.int32]
-"""Small, so that tables stay near the processor."""
 
+POWERS = (1, 2, 6)
+"""Of the ranks: the square bends, the sixth power sees only the top of the range."""
+FOLDS = 5
+FEWEST = 10
+"""Rows that a bin beyond a score which many rows share must have: fewer say nothing but chance."""
 NOWHERE = -1
 """The cell of an event that lacks too many scores."""
 AT_ONCE = 4096
 """Events whose scores are placed together: those of many more do not stay near the processor."""
-MOST_EDGES = 24
-"""Edges beyond which a search is faster than a comparison with each."""
 LACKING = 0.25
 """The share of its scores that an event may lack."""
 
 
+@dataclass(frozen=True)
+class Combination:
+    """A logistic combination of ranks, cut into bins."""
+
+    coefficients: tuple[float, ...]
+    """The intercept, then the slopes power by power."""
+    edges: tuple[float, ...]
+    """Between the bins."""
+
+    @property
+    def bins(self) -> int:
+        """How many bins the edges make."""
+        return len(self.edges) + 1
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {"coefficients": list(self.coefficients), "edges": list(self.edges)}
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Combination:
+        """The inverse of `to_dict`."""
+        return cls(tuple(map(float, record["coefficients"])), tuple(map(float, record["edges"])))
+
+
+def fitted(ranks: Floats, marks: Floats, weights: Floats, *, ridge: float) -> Floats:
+    """Coefficients, intercept first; if all marks are the same, every score is 0."""
+    if not (weights[marks == 1].sum() > 0 and weights[marks == 0].sum() > 0):
+        return np.zeros(1 + len(POWERS) * ranks.shape[1])
+    return fit_logistic(features(ranks, POWERS), marks, weights=weights, ridge=ridge)
+
+
+def scored(coefficients: Sequence[float] | Floats, ranks: Floats) -> Floats:
+    """The log-odds that the coefficients give each row, added up as events are placed.
+
+    A product of matrices may round equal rows differently, and an edge between the two would tear
+    them apart.
+    """
+    members = ranks.shape[1]
+    result = np.full(len(ranks), coefficients[0])
+    for member in range(members):
+        result += _terms(coefficients[1 + member :: members], ranks[:, member])
+    return result
+
+
+def _terms(slopes: Sequence[float] | Floats, ranks: Floats) -> Floats:
+    """What one member's ranks add to the score."""
+    square = ranks * ranks
+    result: Floats = slopes[0] * ranks + slopes[1] * square + slopes[2] * (square * square * square)
+    return result
+
+
+def held_out(ranks: Floats, marks: Floats, weights: Floats, folds: Ints, *, ridge: float) -> Floats:
+    """Every row's score by a model that was fitted without its fold."""
+    scores = np.zeros(len(marks))
+    for fold in np.unique(folds):
+        out = folds == fold
+        model = fitted(ranks[~out], marks[~out], weights[~out], ridge=ridge)
+        scores[out] = scored(model, ranks[out])
+    return scores
+
+
+def folds_of(groups: NDArray[Any], kinds: Ints, rng: np.random.Generator) -> Ints:
+    """A fold for each row, whole groups together, rows of every kind over all folds if possible."""
+    names, code = np.unique(groups, return_inverse=True)
+    first = np.full(len(names), -1)
+    first[code[::-1]] = kinds[::-1]
+    order = np.lexsort((rng.random(len(names)), first))
+    fold = np.empty(len(names), dtype=np.int64)
+    fold[order] = np.arange(len(names)) % FOLDS
+    return fold[code]
+
+
+def edges_between(scores: Floats, weights: Floats, bins: int, *, kept: Floats) -> tuple[float, ...]:
+    """Edges that give every bin the same weight of rows, as near as ties allow.
+
+    Every edge lies midway between two scores that the kept model gives, so that scores which are
+    one for it (a verdict has two) are not torn apart by what the models of the folds differ in. A
+    score that fills bins by itself has one to itself, so that a rare one beyond it, such as an
+    alarm, is still told from it.
+
+    >>> verdicts = np.repeat([0.0, 1.0], [95, 5 + FEWEST])
+    >>> edges_between(verdicts, np.ones(len(verdicts)), 5, kept=verdicts)
+    (0.5,)
+    """
+    order = np.argsort(scores, kind="stable")
+    total = np.cumsum(weights[order])
+    at = np.searchsorted(total, total[-1] * np.arange(1, bins) / bins)
+    chosen = scores[order][np.minimum(at, len(scores) - 1)]
+    values = np.unique(kept)
+    above, times = np.unique(np.searchsorted(values, chosen), return_counts=True)
+    filling = above[(times > 1) & (above < len(values))]
+    beyond = [at + 1 for at in filling.tolist() if np.count_nonzero(kept > values[at]) >= FEWEST]
+    above = np.union1d(above[(above > 0) & (above < len(values))], np.array(beyond, dtype=np.int64))
+    return tuple(float(e) for e in (values[above - 1] + values[above]) / 2.0)
+
+
+def completed(table: Floats) -> Floats:
+    """Missing ranks replaced by the mean of the row's others; 0 if there is none."""
+    seen = ~np.isnan(table)
+    mean = np.where(seen, table, 0.0).sum(axis=1) / np.maximum(seen.sum(axis=1), 1)
+    return np.where(seen, table, mean[:, None])
+
+
+def rank_steps(reference: Floats) -> tuple[Floats, Floats]:
+    """The distinct reference scores, and the mid-rank below each, at each, and above all.
+
+    >>> values, steps = rank_steps(np.array([1.0, 2.0, 2.0]))
+    >>> values.tolist(), steps.tolist()
+    ([1.0, 2.0], [0.125, 0.25, 0.375, 0.625, 0.875])
+    """
+    values, counts = np.unique(reference, return_counts=True)
+    upto = np.concatenate([[0], np.cumsum(counts)])
+    steps = np.empty(2 * len(values) + 1)
+    steps[0::2] = upto
+    steps[1::2] = 0.5 * (upto[:-1] + upto[1:])
+    return values, (steps + 0.5) / (len(reference) + 1.0)
+
+
 @dataclass(frozen=True, eq=False)
 class Placement:
-    """The three models, and of each supervisor its sorted clean scores, its reach, and whether calibration rows lacked it."""
+    """Where events fall: the models, and by supervisor its clean scores and its reach."""
 
     models: tuple[Combination, Combination, Combination]
     references: tuple[tuple[float, ...], ...]
     reach: tuple[tuple[float, float], ...]
     gaps: tuple[bool, ...]
+    """By supervisor, whether calibration rows lacked its score."""
     alarm: tuple[int, float] | None = None
     """Which supervisor's alarms are told apart, and the threshold above which it raises one."""
 
-    def many(self, given: Sequence[Floats] | Floats, *, whole: bool = False) -> Cells:
-        """The cell of each event, from a row of scores, finite or NaN, for each supervisor; `whole` where none is NaN."""
-        scores = np.asarray(given, dtype=np.float64)
-        some = [scores[:, at : at + AT_ONCE] for at in range(0, max(scores.shape[1], 1), AT_ONCE)]
-        parts = [self._whole(part) if whole else self._some(part) for part in some]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-    def _whole(self, scores: Floats) -> Cells:
-        return self._binned(self._scored(scores), scores)
+    def many(self, scores: Floats) -> Cells:
+        """The cell of each event, from supervisors x events, finite or NaN."""
+        starts = range(0, max(scores.shape[1], 1), AT_ONCE)
+        return np.concatenate([self._some(scores[:, at : at + AT_ONCE]) for at in starts])
 
     def _some(self, scores: Floats) -> Cells:
         gone = np.isnan(scores)
-        if not gone.any():
-            return self._whole(scores)
-        whole: NDArray[np.bool_] = ~np.asarray(gone.any(axis=0))
-        cells = np.empty(len(whole), dtype=np.int16)
-        known, rest = scores[:, whole], np.flatnonzero(~whole)
-        lacking = scores[:, rest]
-        cells[whole] = self._whole(known)
-        cells[rest] = self._binned(self._completed(lacking), lacking)
-        cells[rest[self.unlike(gone[:, rest])]] = NOWHERE
+        lacking: Bools = np.asarray(gone.any(axis=0))
+        if not lacking.any():
+            return self._binned(self._scored(scores), scores)
+        cells = np.empty(len(lacking), dtype=np.int16)
+        whole, rest = scores[:, ~lacking], scores[:, lacking]
+        cells[~lacking] = self._binned(self._scored(whole), whole)
+        cells[lacking] = self._binned(self._completed(rest), rest)
+        cells[self.unlike(gone)] = NOWHERE
         return cells
 
     def one(self, scores: Sequence[float]) -> int | None:
-        """The cell of one event; None where a score is not finite."""
+        """The cell of one event; None if a score is not finite."""
         tables, (a, b, c), (shift, clean, shifted) = self._lists
         outside = False
         for score, (values, first, second, third, low, high) in zip(scores, tables, strict=True):
@@ -83,277 +200,76 @@ class Placement:
             at = 2 * at + (values[at] == score)
             a, b, c = a + first[at], b + second[at], c + third[at]
             outside = outside or score < low or score > high
-        if self.alarm is None:
-            place = bisect_right(shift, a) * (len(clean) + 1) + bisect_right(clean, b)
-            return 2 * (place * (len(shifted) + 1) + bisect_right(shifted, c)) + outside
-        which, threshold = self.alarm
-        raised = not scores[which] <= threshold
-        place = (
-            bisect_right(shift, a) * 2 * (len(clean) + 1)
-            + bisect_right(clean, b)
-            + raised * (len(clean) + 1)
-        )
-        rest = bisect_right(shifted, c) + raised * (len(shifted) + 1)
-        return 2 * (place * 2 * (len(shifted) + 1) + rest) + outside
+        times, raised = 1, False
+        if self.alarm is not None:
+            which, threshold = self.alarm
+            times, raised = 2, not scores[which] <= threshold
+        place = bisect_right(shift, a)
+        for edges, total in ((clean, b), (shifted, c)):
+            width = len(edges) + 1
+            place = place * times * width + bisect_right(edges, total) + raised * width
+        return 2 * place + outside
+
+    def unlike(self, gone: Bools) -> Bools:
+        """Which events lack all scores, or too many and one that no calibration row lacked."""
+        many = gone.sum(axis=0) > LACKING * len(gone)
+        return np.asarray(gone.all(axis=0) | (many & gone[~np.array(self.gaps)].any(axis=0)))
 
     @cached_property
-    def _tables(self) -> list[tuple[Floats, list[Floats]]]:
-        """Of each supervisor: its distinct reference scores, and what every rank it can have adds to each model's score."""
-        found = []
+    def _tables(self) -> list[tuple[Floats, Floats, Floats]]:
+        """By supervisor: distinct reference scores, ranks, and what a rank adds to each model."""
+        found, members = [], len(self.references)
         for i, reference in enumerate(self.references):
             values, steps = rank_steps(np.asarray(reference))
-            found.append((values, [m.terms(i, len(self.references), steps) for m in self.models]))
+            slopes = [m.coefficients[1 + i :: members] for m in self.models]
+            terms = np.stack([_terms(s, steps) for s in slopes], axis=1)
+            # An infinite value, which nothing is equal to, stands behind the last.
+            found.append((np.append(values, np.inf), steps, terms))
         return found
-
-    @cached_property
-    def _values(self) -> list[Floats]:
-        """Of each supervisor: its distinct reference scores, and the ends of what was calibrated."""
-        ends = [[end for end in reach if math.isfinite(end)] for reach in self.reach]
-        return [
-            np.union1d(values, some) for (values, _), some in zip(self._tables, ends, strict=True)
-        ]
-
-    @cached_property
-    def _steps(self) -> Steps:
-        return Steps(self._values)
-
-    @cached_property
-    def _ranked(self) -> list[NDArray[np.intp]]:
-        """Of each supervisor: which of the ranks there are what stands on every step of its own has."""
-        found = []
-        for (values, _), all_of_them in zip(self._tables, self._values, strict=True):
-            first, behind = (
-                np.searchsorted(values, all_of_them, side) for side in ("left", "right")
-            )
-            found.append(np.append(0, np.column_stack([first + behind, 2 * behind]).ravel()))
-        return found
-
-    @cached_property
-    def _terms(self) -> Floats:
-        """What every step of `_steps` adds to the three scores, and 1 where what stands on it lies outside what was calibrated.
-
-        The models' constants are added to the first supervisor's terms: they are the first to be added up.
-        """
-        rows = []
-        for (_, tables), ranked, values, (low, high) in zip(
-            self._tables, self._ranked, self._values, self.reach, strict=True
-        ):
-            twice = np.repeat(values, 2)
-            outside = (np.append(twice, np.inf) <= low) | (np.append(-np.inf, twice) >= high)
-            outside[1::2] = (values < low) | (values > high)
-            rows.append(np.stack([*(table[ranked] for table in tables), outside], axis=1))
-        rows[0] = self._starts + rows[0]
-        return np.concatenate([np.vstack([row, np.zeros(4)]) for row in rows])
-
-    @cached_property
-    def _ranks(self) -> Floats:
-        """The rank of every step of `_steps`."""
-        ranks = [rank_steps(np.asarray(row))[1] for row in self.references]
-        return np.concatenate(
-            [
-                np.append(rank[which], np.nan)
-                for rank, which in zip(ranks, self._ranked, strict=True)
-            ]
-        )
 
     @cached_property
     def _lists(self) -> tuple[list[Any], list[float], list[list[float]]]:
-        """The same without arrays; an infinite value stands behind the last, which nothing is equal to."""
+        """The same without arrays."""
         tables = [
-            ([*values.tolist(), math.inf], *(t.tolist() for t in tables), *reach)
-            for (values, tables), reach in zip(self._tables, self.reach, strict=True)
+            (values.tolist(), *terms.T.tolist(), *reach)
+            for (values, _, terms), reach in zip(self._tables, self.reach, strict=True)
         ]
-        return tables, self._starts[:3].tolist(), [edges.tolist() for edges in self._edges]
+        starts = [m.coefficients[0] for m in self.models]
+        return tables, starts, [list(m.edges) for m in self.models]
 
-    @cached_property
-    def _starts(self) -> Floats:
-        return np.array([*(m.coefficients[0] for m in self.models), 0.0])
-
-    @cached_property
-    def _edges(self) -> list[Floats]:
-        return [np.array(m.edges, dtype=np.float64) for m in self.models]
-
-    @cached_property
-    def _columns(self) -> tuple[list[Floats], Floats, Floats]:
-        """Edges, lowest and highest scores, each beside a row of numbers to be compared with."""
-        low, high = np.array(self.reach, dtype=np.float64).T
-        return [edges[:, None] for edges in self._edges], low[:, None], high[:, None]
+    def _steps(self, scores: Floats, values: Floats) -> NDArray[np.intp]:
+        at = values.searchsorted(scores)
+        return 2 * at + (values.take(at) == scores)
 
     def _scored(self, scores: Floats) -> Floats:
-        """The models' scores of events that lack none."""
-        steps = self._steps.of(scores)
-        totals: Floats = self._terms.take(steps[0], axis=0)
-        for more in steps[1:]:
-            totals += self._terms.take(more, axis=0)
-        return totals
+        """The models' scores (models x events) of events that lack none."""
+        totals = np.tile([m.coefficients[0] for m in self.models], (scores.shape[1], 1))
+        for column, (values, _, terms) in zip(scores, self._tables, strict=True):
+            totals += terms.take(self._steps(column, values), axis=0)
+        return totals.T
 
     def _completed(self, scores: Floats) -> Floats:
-        """The models' scores of events with missing scores, whose ranks are the mean of the others."""
-        gone = np.isnan(scores)
-        ranks = self._ranks.take(self._steps.of(np.where(gone, 0.0, scores)))
-        table = completed(np.where(gone, np.nan, ranks).T)
-        totals = np.tile(self._starts, (len(table), 1))
-        _, low, high = self._columns
-        totals[:, 3] = ((scores < low) | (scores > high)).any(axis=0)
-        for k, model in enumerate(self.models):
-            for j in range(len(scores)):
-                totals[:, k] += model.terms(j, len(scores), table[:, j])
-        return totals
+        """The same if some lack scores: their ranks are the mean of the others."""
+        ranks = [
+            np.where(np.isnan(column), np.nan, steps[self._steps(np.nan_to_num(column), values)])
+            for column, (values, steps, _) in zip(scores, self._tables, strict=True)
+        ]
+        table = completed(np.stack(ranks, axis=1))
+        return np.stack([scored(m.coefficients, table) for m in self.models])
 
     def _binned(self, totals: Floats, scores: Floats) -> Cells:
-        edges, _, _ = self._columns
-        *summed, outside = totals.T.copy()
-        bins = [_reached(total, some) for total, some in zip(summed, edges, strict=True)]
-        place: Cells = bins[0].astype(np.int16)
-        times, raised = 1, None
+        low, high = np.array(self.reach, dtype=np.float64).T[:, :, None]
+        outside = ((scores < low) | (scores > high)).any(axis=0)
+        times, raised = 1, np.zeros(len(outside), dtype=bool)
         if self.alarm is not None:
             which, threshold = self.alarm
             times, raised = 2, ~(scores[which] <= threshold)
-        for more, some in zip(bins[1:], edges[1:], strict=True):
-            place *= times * (len(some) + 1)
-            place += more
-            if raised is not None:
-                place += raised * np.int16(len(some) + 1)
-        place *= 2
-        place += outside > 0.0
-        return place
-
-    def unlike(self, gone: Sequence[NDArray[np.bool_]] | NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Which events lack all scores, or more than a few and one that no calibration row lacked: nobody can speak for those."""
-        lacks = np.asarray(gone)
-        many = lacks.sum(axis=0) > LACKING * len(lacks)
-        return np.asarray(lacks.all(axis=0) | (many & lacks[~np.array(self.gaps)].any(axis=0)))
-
-
-def _reached(scores: Floats, edges: Floats) -> Any:
-    """How many of the edges each score has reached; a comparison with each is faster than a search that nobody can foresee."""
-    if len(edges) > MOST_EDGES:
-        return np.searchsorted(edges[:, 0], scores, side="right")
-    return np.add.reduce((scores >= edges).view(np.int8), axis=0, dtype=np.int8)
-
-
-SLOTS_EACH = 8
-"""Slots for each of the sorted values: of normal scores, one in some ten then lies with another."""
-MOST_SEARCHED = 0.3
-"""The share of the values in slots with others from which on a table saves nothing (long tails)."""
-
-CROWDED = -1
-"""Stands in the table for a slot that is searched."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Slots:
-    """The slots of one row."""
-
-    scale: float
-    low: float
-    high: float
-    """Numbers beyond lie where these do; a row without a width has one slot."""
-    inside: NDArray[np.intp]
-    """How many values each holds."""
-
-    @classmethod
-    def of(cls, values: Floats) -> _Slots:
-        count = SLOTS_EACH * len(values)
-        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            width = (values[-1] - values[0]) / count
-            scale, low, high = 1.0 / width, values[0] - width, values[-1] + width
-            apart = high - low
-        # Values all alike, too near or too far from each other for a width: all fall into one slot.
-        if not np.isfinite([scale, low, high, apart]).all():
-            scale, low, high = 0.0, 0.0, 0.0
-        *places, last = _places(np.append(values, high), scale, low, high).tolist()
-        return cls(float(scale), float(low), float(high), np.bincount(places, minlength=last + 1))
-
-    @property
-    def useful(self) -> bool:
-        """Whether few enough slots must be searched."""
-        return bool(self.inside[self.inside > 1].sum() <= MOST_SEARCHED * self.inside.sum())
-
-
-class Steps:
-    """Where numbers stand among sorted ones: as a binary search, at a fraction of its cost.
-
-    Each supervisor has a row of sorted, distinct, finite values. Its range is cut into slots of
-    equal width, and a table holds how many values lie before each. Only the values of a number's
-    own slot are in question: none or one is settled by a comparison, a slot with more is searched.
-
-    >>> steps = Steps([np.array([1.0, 2.0, 4.0]), np.array([0.0])])
-    >>> steps.of(np.array([[0.5, 1.0, 3.0, 4.0, 9.0], [0.0, -1.0, 1.0, 0.0, 0.0]])).tolist()
-    [[0, 1, 4, 5, 6], [9, 8, 10, 9, 9]]
-    """
-
-    def __init__(self, rows: Iterable[ArrayLike]) -> None:
-        self._rows: list[Floats] = [np.asarray(row, dtype=np.float64) for row in rows]
-        slots = [_Slots.of(row) for row in self._rows]
-        self._scale = _column([s.scale for s in slots])
-        self._low, self._high = _column([s.low for s in slots]), _column([s.high for s in slots])
-        self._first_slot = _starts([len(s.inside) for s in slots])[:, None]
-        # An infinite value, which no number reaches, stands behind the last of each row.
-        self._first = _starts([len(row) + 1 for row in self._rows])
-        self._values = np.concatenate([np.append(row, np.inf) for row in self._rows])
-        below = [
-            np.cumsum(s.inside) - s.inside + first
-            for s, first in zip(slots, self._first, strict=True)
-        ]
-        crowded = np.concatenate([(s.inside > 1) & s.useful for s in slots])
-        self._below = np.where(crowded, CROWDED, 2 * np.concatenate(below)).astype(np.int32)
-        self._beside = np.repeat(self._values, 2)
-        self._searched = [i for i, s in enumerate(slots) if not s.useful]
-        self._ordered = _behind(
-            np.repeat(np.arange(len(slots)), [len(row) + 1 for row in self._rows]), self._values
+        shift, *right = (
+            # A comparison with each edge is faster than a search that nobody can foresee.
+            np.add.reduce(total >= np.array(m.edges)[:, None], axis=0, dtype=np.int16)
+            for total, m in zip(totals, self.models, strict=True)
         )
-
-    def of(self, numbers: Floats) -> Ints:
-        """The step on which each finite number stands (rows x numbers); those of a row follow those of the row before.
-
-        Below a row's first value is its first step, 0 for the first row; at the value the second, above it the third, and
-        so on; one step behind the last of a row is never stood on.
-        """
-        slot = _places(numbers, self._scale, self._low, self._high)
-        slot += self._first_slot
-        found: Ints = self._below.take(slot)
-        crowded = (found.ravel() == CROWDED).nonzero()[0]
-        beside = self._beside.take(found)
-        found += numbers > beside
-        found += numbers >= beside
-        for i in self._searched:
-            found[i] = self._settled(
-                self._first[i] + self._rows[i].searchsorted(numbers[i]), numbers[i]
-            )
-        if len(crowded):
-            some = _behind(crowded // numbers.shape[1], numbers.ravel()[crowded])
-            found.ravel()[crowded] = self._ordered.searchsorted(some) + self._ordered.searchsorted(
-                some, side="right"
-            )
-        return found
-
-    def _settled(self, at: NDArray[np.intp], numbers: Floats) -> Ints:
-        result: Ints = (2 * at).astype(np.int32)
-        result += self._values.take(at) == numbers
-        return result
-
-
-def _places(
-    numbers: Floats, scale: float | Floats, low: float | Floats, high: float | Floats
-) -> NDArray[np.intp]:
-    place = np.maximum(numbers, low)
-    np.minimum(place, high, out=place)
-    place -= low
-    place *= scale
-    return place.astype(np.intp)
-
-
-def _behind(row: NDArray[np.intp], value: Floats) -> NDArray[np.complex128]:
-    """Values that are ordered by their row first: complex numbers are, by their real part."""
-    found = np.empty(len(value), dtype=np.complex128)
-    found.real, found.imag = row, value
-    return found
-
-
-def _column(numbers: Sequence[float]) -> Floats:
-    return np.array(numbers, dtype=np.float64)[:, None]
-
-
-def _starts(lengths: Sequence[int]) -> NDArray[np.intp]:
-    return np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.intp)
+        place: Cells = shift
+        for more, m in zip(right, self.models[1:], strict=True):
+            place = place * np.int16(times * m.bins) + more + raised * np.int16(m.bins)
+        return place * np.int16(2) + outside

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 
 from roadworthy.registry import did_you_mean
 
-from .tree import LIVE_PARAMETERS, Branch, Leaf, Node, Tree
+from .tree import LIVE_PARAMETERS, Branch, Leaf, Node, Tree, expectation
 
 ADJECTIVES = {"shift": "shifted", "module_failure": "module_failed"}
 """What a case is called that an event happened to, if it is not the event's own name."""
@@ -52,12 +52,9 @@ class Costs:
     unnecessary: float = 0.0
     """An alarm on an answer that would have been right."""
 
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Costs:
-        """From a mapping with these names or `OUTCOME_ALIASES`."""
-        return cls(**named_outcomes(record))
 
-
+AnyCosts = Costs | Mapping[str, Any]
+"""Costs, or a mapping with their names or `OUTCOME_ALIASES`."""
 RIGHT_OR_WRONG = Costs()
 """A right answer costs nothing, a wrong one 1."""
 POLYP_COSTS = Costs(right=635.0, wrong=6735.0, necessary=1905.0, unnecessary=1955.0)
@@ -137,9 +134,7 @@ def named_outcomes(record: Mapping[str, Any]) -> dict[str, float]:
     return found
 
 
-def base_tree(
-    costs: Costs | Mapping[str, Any] = RIGHT_OR_WRONG, *, unit: str = "cost per case"
-) -> Tree:
+def base_tree(costs: AnyCosts = RIGHT_OR_WRONG, *, unit: str = "cost per case") -> Tree:
     """Figure 1: shift, then right or wrong."""
     c = _costs(costs)
     return _of_shift(_answer("accuracy_shifted", c), _answer("accuracy_clean", c), unit)
@@ -150,7 +145,7 @@ def accuracy_tree() -> Tree:
     return base_tree(RIGHT_OR_WRONG, unit="wrong answers per case")
 
 
-def detector_tree(costs: Costs | Mapping[str, Any], *, unit: str = "cost per case") -> Tree:
+def detector_tree(costs: AnyCosts, *, unit: str = "cost per case") -> Tree:
     """Figure 2: shift, then alarm or none, then right or wrong; an alarm calls a person."""
     c = _costs(costs)
     return _of_shift(_verdict("tpr", None, "shifted", c), _verdict(None, "tnr", "clean", c), unit)
@@ -172,20 +167,22 @@ def answer_costs(tree: Tree) -> tuple[float, float] | None:
     >>> answer_costs(base_tree(POLYP_COSTS)), answer_costs(detector_tree(POLYP_COSTS))
     ((635.0, 6735.0), None)
     """
-    kinds = _two_ways(tree.root)
-    found = set()
-    for kind, accuracy in (("p_shift", "accuracy_shifted"), (None, "accuracy_clean")):
-        answers = _two_ways(kinds.get(kind))
-        right, wrong = answers.get(accuracy), answers.get(None)
-        if not (isinstance(right, Leaf) and isinstance(wrong, Leaf)):
-            return None
-        found.add((float(right.cost), float(wrong.cost)))
-    return found.pop() if len(found) == 1 else None
+    if set(tree.parameters) != set(OF_EVENTS):
+        return None
+    # Figure 1 costs right a + wrong (1 - a), a = p a_shifted + (1 - p) a_clean, at every corner and
+    # at odd points in between.
+    p, clean, shifted = np.array([*np.ndindex(2, 2, 2), (0.3, 0.6, 0.2), (0.9, 0.1, 0.7)]).T
+    cost = np.asarray(expectation(tree, dict(zip(OF_EVENTS, (p, clean, shifted), strict=True))))
+    wrong, right = float(cost[0]), float(cost[2])
+    same = np.allclose(
+        cost, wrong + (right - wrong) * (p * shifted + (1.0 - p) * clean), rtol=1e-12
+    )
+    return (right, wrong) if same else None
 
 
 def several_events(
     events: Sequence[str],
-    costs: Costs | Mapping[str, Any] = RIGHT_OR_WRONG,
+    costs: AnyCosts = RIGHT_OR_WRONG,
     *,
     successive: bool = False,
     unit: str = "cost per case",
@@ -212,33 +209,35 @@ def several_events(
     return Tree(Node("event", (*branches, rest)), unit)
 
 
-def live_parameters(clean: ArrayLike, shifted: ArrayLike) -> dict[str, float]:
-    """Every live parameter but p_shift from counts (right, wrong) x (no alarm, alarm) of rows.
+def live_parameters(clean: ArrayLike, shifted: ArrayLike) -> dict[str, Any]:
+    """Every live parameter but p_shift from rows: (right, wrong) x (no alarm, alarm), last axes.
 
     A condition without a row has probability zero (section 3.2.3): its accuracy does not matter and
     is set to 0.
+
+    >>> found = live_parameters([[80, 10], [5, 5]], [[10, 30], [20, 40]])
+    >>> found["tpr"], found["accuracy_clean"], found["accuracy_shifted_undetected"]
+    (0.7, 0.9, 0.3333333333333333)
     """
-    found: dict[str, float] = {}
+    found: dict[str, Any] = {}
     for kind, counts in (("clean", clean), ("shifted", shifted)):
-        table = np.asarray(counts)
-        if table.shape != (2, 2) or table.dtype.kind not in "iuf" or (table < 0).any():
-            raise ValueError(
-                f"{kind}: expected counts (right, wrong) x (no alarm, alarm), found {counts!r}"
-            )
-        columns = {"": slice(None), "_detected": slice(1, 2), "_undetected": slice(0, 1)}
-        for end, some in columns.items():
-            found[f"accuracy_{kind}{end}"] = _share(table[0, some].sum(), table[:, some].sum())
-        name, column = ("tnr", 0) if kind == "clean" else ("tpr", 1)
-        found[name] = _share(table[:, column].sum(), table.sum())
+        table = np.asarray(counts, dtype=np.float64)
+        right, verdicts = table[..., 0, :], table.sum(axis=-2)
+        whole, column = verdicts.sum(axis=-1), 0 if kind == "clean" else 1
+        found["tnr" if kind == "clean" else "tpr"] = _share(verdicts[..., column], whole)
+        found[f"accuracy_{kind}"] = _share(right.sum(axis=-1), whole)
+        for i, end in enumerate(("undetected", "detected")):
+            found[f"accuracy_{kind}_{end}"] = _share(right[..., i], verdicts[..., i])
     return found
 
 
-def _share(part: float, whole: float) -> float:
-    return float(part / whole) if whole > 0 else 0.0
+def _share(part: Any, whole: Any) -> Any:
+    found = part / np.where(whole > 0, whole, 1.0)
+    return found if np.ndim(found) else float(found)
 
 
-def _costs(costs: Costs | Mapping[str, Any]) -> Costs:
-    return costs if isinstance(costs, Costs) else Costs.from_dict(costs)
+def _costs(costs: AnyCosts) -> Costs:
+    return costs if isinstance(costs, Costs) else Costs(**named_outcomes(costs))
 
 
 def _of_shift(shifted: Node, clean: Node, unit: str) -> Tree:
@@ -259,12 +258,6 @@ def _verdict(detected: str | None, undetected: str | None, kind: str, costs: Cos
     none = _answer(f"accuracy_{kind}_undetected", costs)
     branches = Branch("detected", detected, alarm), Branch("undetected", undetected, none)
     return Node("verdict", branches)
-
-
-def _two_ways(place: Node | Leaf | None) -> dict[str | float | None, Node | Leaf]:
-    """What follows by probability at a node of two branches; nothing elsewhere."""
-    two = isinstance(place, Node) and len(place.branches) == 2
-    return {b.p: b.then for b in place.branches} if isinstance(place, Node) and two else {}
 
 
 def _meeting(left: tuple[str, ...], happened: tuple[str, ...], costs: Costs) -> Node:

@@ -47,7 +47,7 @@ def _crossing(upto: Floats, ends: Floats, level: float) -> Floats:
 
 
 def histogram(values: Floats, weights: Floats) -> Floats:
-    """The weight near each of RESOLUTION + 1 points from 0 to 1, of values (... x windows x grid).
+    """The weight near each of RESOLUTION + 1 points from 0 to 1, of values (windows x grid).
 
     A value is shared between the two points beside it. `weights` are windows x grid.
 
@@ -64,6 +64,16 @@ def histogram(values: Floats, weights: Floats) -> Floats:
     total += np.bincount(at, (weights - upper).ravel(), minlength=size)
     total += np.bincount(at + 1, upper.ravel(), minlength=size)
     return total.reshape(windows, RESOLUTION + 1)
+
+
+def spanned(values: Floats, weights: Floats, confidence: float) -> tuple[Floats, Floats]:
+    """The central interval of values (windows x values) between the least and greatest likely."""
+    some = weights > 1e-7
+    least = np.where(some, values, np.inf).min(axis=1)
+    width = np.maximum(np.where(some, values, -np.inf).max(axis=1) - least, 1e-300)
+    part = histogram((values - least[:, None]) / width[:, None], weights)
+    low, high = quantiles(part, np.linspace(0.0, 1.0, part.shape[1]), confidence)
+    return least + low * width, least + high * width
 
 
 def with_chance(weights: Floats, n: Floats, confidence: float) -> tuple[Floats, Floats]:

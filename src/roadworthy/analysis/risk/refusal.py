@@ -120,18 +120,17 @@ class Refusal:
         share = outside / np.maximum(n, 1e-12)
         beyond = self._chance_beyond(np.floor(outside * shrink), np.ceil(n * shrink))
         bins = self._misfit(by_bin, likelihood, shrink)
-        reasons = []
-        for i in range(len(n)):
-            reason = self._unseparated
-            if reason is None and n[i] <= 0:
-                reason = "no event with a score so far"
-            elif reason is None and (
-                beyond[i] < STRANGE / 2.0 or (share[i] > MOSTLY and n[i] >= FEWEST)
-            ):
-                reason = f"{share[i]:.0%} of the events have a score outside the calibrated range"
-            elif reason is None and bins[i] < STRANGE / 2.0:
-                reason = "current scores match no calibrated condition"
-            reasons.append(reason)
+        strange = (beyond < STRANGE / 2.0) | ((share > MOSTLY) & (n >= FEWEST))
+        reasons: list[str | None] = [self._unseparated] * len(n)
+        for i in range(len(n)) if self._unseparated is None else ():
+            if n[i] <= 0:
+                reasons[i] = "no event with a score so far"
+            elif strange[i]:
+                reasons[i] = (
+                    f"{share[i]:.0%} of the events have a score outside the calibrated range"
+                )
+            elif bins[i] < STRANGE / 2.0:
+                reasons[i] = "current scores match no calibrated condition"
         return np.minimum(1.0, 2.0 * np.minimum(bins, beyond)), tuple(reasons)
 
     def _chance_beyond(self, k: Floats, n: Floats) -> Floats:

@@ -16,8 +16,7 @@ with and without an alarm, as far as the tree asks for them.
 {'fog': 0.22, 'rain': 0.13}
 >>> refuse_out_of_reach(accuracy_tree(), 15)
 Traceback (most recent call last):
-ValueError: a tolerable 15 is never exceeded, since no outcome costs more than 1: choose one \
-between 0 and 1 wrong answers per case
+ValueError: tolerable must lie between 0 and 1 wrong answers per case, what outcomes cost; found 15
 """
 
 from __future__ import annotations
@@ -29,11 +28,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .amounts import priced
+from .calibration import Calibration
+from .cells import rows_by_alarm
 from .prototypes import live_parameters
 from .tree import Tree, expectation
 
 if TYPE_CHECKING:
-    from .calibration import Calibration
     from .estimator import Estimator
 
 Floats = NDArray[np.float64]
@@ -56,16 +56,10 @@ def nobody_said(tolerable: float, unit: str, *, expected_rate: float = 0.0) -> s
 def refuse_out_of_reach(tree: Tree, tolerable: float) -> None:
     """Refuse a limit that no event can exceed, or that every event exceeds."""
     least, most = tree.costs
-    choose = f"choose one between {least:g} and {most:g} {tree.unit}"
-    if not tolerable < most:  # nan, too
+    if not least < tolerable < most:  # nan, too
         raise ValueError(
-            f"a tolerable {tolerable:g} is never exceeded, since no outcome costs more than "
-            f"{most:g}: {choose}"
-        )
-    if tolerable <= least:
-        raise ValueError(
-            f"a tolerable {tolerable:g} is always exceeded, since no outcome costs less than "
-            f"{least:g}: {choose}"
+            f"tolerable must lie between {least:g} and {most:g} {tree.unit}, what outcomes cost; "
+            f"found {tolerable:g}"
         )
 
 
@@ -81,20 +75,13 @@ def costs_of(estimator: Estimator, rate: float) -> dict[str, float]:
 def cost_at(tree: Tree, parameters: Mapping[str, float]) -> float:
     """What an event costs; a rate of shift is capped at what other events of its node leave."""
     found = expectation(tree, {name: np.array([value]) for name, value in parameters.items()})
-    return float(np.asarray(found).ravel()[0])
+    return float(np.ravel(found)[0])
 
 
 def parameters_at(estimator: Estimator, rate: float, *, added: float = 0.0) -> dict[str, float]:
     """The tree's parameters at a rate of shift, kinds even; `added` as in `shares_of_kinds`."""
     clean, *shifted = shares_of_kinds(estimator.calibration, added=added)
     return _given(estimator, clean, np.mean(shifted, axis=0), rate)
-
-
-def cells_at(calibration: Calibration, rate: float) -> Floats:
-    """Where an event falls at a rate of shift, kinds even."""
-    clean, *shifted = cells_of_kinds(calibration)
-    result: Floats = rate * np.mean(shifted, axis=0) + (1.0 - rate) * clean
-    return result
 
 
 def cells_of_kinds(calibration: Calibration) -> Floats:
@@ -110,8 +97,6 @@ def shares_of_kinds(calibration: Calibration, *, added: float = 0.0) -> Floats:
     So many right and wrong answers are `added` to the independent rows: what was not seen yet is
     not impossible.
     """
-    from .cells import rows_by_alarm
-
     rows = rows_by_alarm(calibration) * calibration.worth[:, None, None]
     whole = np.maximum(rows.sum(axis=(1, 2), keepdims=True), TINY)
     rows += added * rows.sum(axis=1, keepdims=True) / whole
@@ -119,12 +104,6 @@ def shares_of_kinds(calibration: Calibration, *, added: float = 0.0) -> Floats:
     return shares
 
 
-def constants_of(estimator: Estimator) -> dict[str, float]:
-    """The tree's constants as numbers; counts have their mean."""
-    return {name: float(np.mean(np.asarray(value))) for name, value in estimator.constants.items()}
-
-
 def _given(estimator: Estimator, clean: Floats, shifted: Floats, rate: float) -> dict[str, float]:
-    live = {"p_shift": float(rate), **live_parameters(clean, shifted)}
-    given = {**constants_of(estimator), **live}
+    given = {**estimator.constants, "p_shift": float(rate), **live_parameters(clean, shifted)}
     return {name: given[name] for name in estimator.tree.parameters}

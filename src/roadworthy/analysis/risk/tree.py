@@ -49,7 +49,6 @@ LIVE_PARAMETERS = (
 """What a monitor estimates; a tree's other parameters must be given as numbers or counts."""
 TOLERANCE = 1e-9
 """How far a probability may lie outside 0..1, or a sum from 1, by rounding."""
-DEEPEST = 64
 TINY = 1e-300
 Value = Any
 """A float, or a float64 array if a parameter is one."""
@@ -91,27 +90,22 @@ class Node:
 
     def __post_init__(self) -> None:
         names = [b.name for b in self.branches]
-        if not names:
-            raise ValueError(f"the event {self.event!r} has no branches; give at least one")
-        if len(set(names)) < len(names):
-            raise ValueError(
-                f"two branches of the event {self.event!r} have the same name: {', '.join(names)}"
-            )
         rest = [b.name for b in self.branches if b.p is None]
-        if len(rest) > 1:
-            raise ValueError(
-                f"one branch of the event {self.event!r} may leave out p, found {', '.join(rest)}"
-            )
-        for branch in self.branches:
-            _check_p(self.event, branch)
         fixed = [float(b.p) for b in self.branches if isinstance(b.p, float | int)]
-        total, whole = math.fsum(fixed), len(fixed) == len(self.branches)
-        if total > 1.0 + TOLERANCE or (whole and total < 1.0 - TOLERANCE):
-            raise ValueError(
-                f"the probabilities of the event {self.event!r} add up to {total:.10g}, "
-                f"{'not to 1' if whole else 'more than 1'}; leave out p at the branch that takes "
-                "the rest"
+        total, wrong = math.fsum(fixed), None
+        if not names or len(set(names)) < len(names):
+            wrong = f"needs branches with distinct names, found {', '.join(names) or 'none'}"
+        elif len(rest) > 1:
+            wrong = f"has one branch at most that leaves out p, found {', '.join(rest)}"
+        elif bad := [b for b in self.branches if not _is_probability(b.p)]:
+            wrong = (
+                f"needs p of {bad[0].name!r} to be a number from 0 to 1 or a parameter's name such "
+                f"as p_shift, found {bad[0].p!r}"
             )
+        elif total > 1.0 + TOLERANCE or (len(fixed) == len(names) and total < 1.0 - TOLERANCE):
+            wrong = f"has probabilities that add up to {total:.10g}; leave out one p for the rest"
+        if wrong is not None:
+            raise ValueError(f"the event {self.event!r} {wrong}")
 
 
 @dataclass(frozen=True)
@@ -122,10 +116,6 @@ class Tree:
     unit: str = "cost per case"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.root, Node):
-            raise TypeError(
-                f"a tree starts with an event and its branches, found {type(self.root).__name__}"
-            )
         if not isinstance(self.unit, str) or not self.unit.strip():
             raise ValueError("a tree needs the unit of its costs, such as 'EUR per patient'")
 
@@ -138,7 +128,7 @@ class Tree:
     @property
     def costs(self) -> tuple[float, float]:
         """The least and the greatest cost of an outcome: the expectation lies between them."""
-        found = [leaf.cost for _, leaf in leaves(self)]
+        found = [leaf.cost for _, leaf in endings(self)]
         return min(found), max(found)
 
     def to_dict(self) -> dict[str, Any]:
@@ -148,14 +138,10 @@ class Tree:
     @classmethod
     def from_dict(cls, content: Mapping[str, Any], *, unit: str | None = None) -> Tree:
         """The tree that a dictionary describes; a mistake is reported with its place."""
-        if not isinstance(content, Mapping):
-            raise ValueError(
-                f"tree: expected a mapping with event and branches, found {_type(content)}"
-            )
-        found = content.get("unit", unit)
+        found = _mapping(content, "tree").get("unit", unit)
         if unit is not None and found != unit:
             raise ValueError(f"the unit is given twice, as {found!r} in the tree and as {unit!r}")
-        root = _read({k: v for k, v in content.items() if k != "unit"}, "tree", 1)
+        root = _read({k: v for k, v in content.items() if k != "unit"}, "tree")
         if isinstance(root, Leaf):
             raise ValueError("tree: expected an event with branches at the start, found an outcome")
         return cls(root) if found is None else cls(root, found)
@@ -163,35 +149,25 @@ class Tree:
 
 def nodes(tree: Tree) -> Iterator[tuple[Path, Node]]:
     """Every node with its path, parents before children."""
-    return ((path, place) for path, place in _places(tree) if isinstance(place, Node))
+    return ((path, place) for path, place in _places(tree.root) if isinstance(place, Node))
 
 
-def leaves(tree: Tree) -> Iterator[tuple[Path, Leaf]]:
+def endings(tree: Tree) -> Iterator[tuple[Path, Leaf]]:
     """Every leaf with its path, in the order in which they are written."""
-    return ((path, place) for path, place in _places(tree) if isinstance(place, Leaf))
+    return ((path, place) for path, place in _places(tree.root) if isinstance(place, Leaf))
 
 
-def _places(tree: Tree) -> Iterator[tuple[Path, Node | Leaf]]:
-    waiting: list[tuple[Path, Node | Leaf]] = [((), tree.root)]
-    while waiting:
-        path, place = waiting.pop()
-        yield path, place
-        if isinstance(place, Node):
-            waiting.extend(((*path, b.name), b.then) for b in reversed(place.branches))
+def _places(place: Node | Leaf, path: Path = ()) -> Iterator[tuple[Path, Node | Leaf]]:
+    yield path, place
+    if isinstance(place, Node):
+        for branch in place.branches:
+            yield from _places(branch.then, (*path, branch.name))
 
 
-def _check_p(event: str, branch: Branch) -> None:
-    p, where = branch.p, f"the probability of {branch.name!r} (event {event!r})"
+def _is_probability(p: Any) -> bool:
     if isinstance(p, str):
-        if not _NAME.fullmatch(p):
-            raise ValueError(
-                f"{where} must be a number or a parameter's name such as p_shift, found {p!r}"
-            )
-    elif isinstance(p, bool) or not (p is None or (isinstance(p, int | float) and 0.0 <= p <= 1.0)):
-        raise ValueError(f"{where} must lie between 0 and 1, found {p!r}")
-
-
-# Reading and writing
+        return _NAME.fullmatch(p) is not None
+    return p is None or (isinstance(p, int | float) and p is not True and 0.0 <= p <= 1.0)
 
 
 def _plain(place: Node | Leaf) -> dict[str, Any]:
@@ -204,61 +180,45 @@ def _plain(place: Node | Leaf) -> dict[str, Any]:
     return {"event": place.event, "branches": branches}
 
 
-def _read(content: Any, where: str, depth: int) -> Node | Leaf:
-    if depth > DEEPEST:
-        raise ValueError(f"{where}: the tree is more than {DEEPEST} events deep")
-    if not isinstance(content, Mapping):
-        raise ValueError(
-            f"{where}: expected event and branches, or outcome and cost, found {_type(content)}"
-        )
-    if "outcome" in content or "cost" in content:
-        _keys(content, ("outcome", "cost"), where)
-        return _placed(where, Leaf, str(content["outcome"]), content["cost"])
-    _keys(content, ("event", "branches"), where)
-    found = content["branches"]
-    if not isinstance(found, Mapping):
-        raise ValueError(f"{where}.branches: expected a mapping of branches, found {_type(found)}")
-    branches = tuple(
-        _branch(name, branch, f"{where}.branches.{name}", depth) for name, branch in found.items()
-    )
-    return _placed(where, Node, str(content["event"]), branches)
+def _read(content: Any, where: str) -> Node | Leaf:
+    leaf = isinstance(content, Mapping) and not {"outcome", "cost"}.isdisjoint(content)
+    try:
+        if leaf:
+            _keys(content, ("outcome", "cost"), where)
+            return Leaf(str(content["outcome"]), content["cost"])
+        _keys(content, ("event", "branches"), where)
+        branches = []
+        for name, branch in _mapping(content["branches"], f"{where}.branches").items():
+            here = f"{where}.branches.{name}"
+            if isinstance(name, bool) or name is None:
+                raise _Misplaced(f"{here}: put yes, no, on, off and null in quotes")
+            _keys(branch, ("then",), here, optional=("p",))
+            then = _read(branch["then"], f"{here}.then")
+            branches.append(Branch(str(name), branch.get("p"), then))
+        return Node(str(content["event"]), tuple(branches))
+    except _Misplaced:
+        raise
+    except ValueError as mistake:
+        raise _Misplaced(f"{where}: {mistake}") from None
 
 
-def _branch(name: Any, content: Any, where: str, depth: int) -> Branch:
-    if isinstance(name, bool) or name is None:
-        raise ValueError(
-            f"{where}: this name was read as {name!r}; put yes, no, on, off and null in quotes"
-        )
+class _Misplaced(ValueError):
+    """A mistake whose place is named already."""
+
+
+def _mapping(content: Any, where: str) -> Mapping[Any, Any]:
     if not isinstance(content, Mapping):
-        raise ValueError(f"{where}: expected p and then, found {_type(content)}")
-    _keys(content, ("then",), where, optional=("p",))
-    return Branch(str(name), content.get("p"), _read(content["then"], f"{where}.then", depth + 1))
+        raise _Misplaced(f"{where}: expected a mapping, found {content!r:.40}")
+    return content
 
 
 def _keys(
-    content: Mapping[str, Any], needed: tuple[str, ...], where: str, optional: tuple[str, ...] = ()
+    content: Any, needed: tuple[str, ...], where: str, optional: tuple[str, ...] = ()
 ) -> None:
-    known = " and ".join((*needed, *(f"{name} (optional)" for name in optional)))
-    for key in content:
-        if key not in (*needed, *optional):
-            raise ValueError(f"{where}: unknown key {key!r}; expected {known}")
-    for key in needed:
-        if key not in content:
-            raise ValueError(f"{where}: {key} is missing; expected {known}")
-
-
-def _placed(where: str, make: Any, *arguments: Any) -> Any:
-    try:
-        return make(*arguments)
-    except ValueError as mistake:
-        raise ValueError(f"{where}: {mistake}") from None
-
-
-def _type(content: Any) -> str:
-    return "nothing" if content is None else f"{type(content).__name__} {content!r:.40}"
-
-
-# Numbers
+    keys = set(_mapping(content, where))
+    if not set(needed) <= keys <= {*needed, *optional}:
+        known = " and ".join((*needed, *(f"{name} (optional)" for name in optional)))
+        raise _Misplaced(f"{where}: expected {known}, found {', '.join(map(str, content))}")
 
 
 @dataclass(frozen=True)
@@ -307,14 +267,20 @@ def expectation(tree: Tree, parameters: Mapping[str, ArrayLike]) -> Value:
 def evaluate(tree: Tree, parameters: Mapping[str, ArrayLike]) -> Valuation:
     """The expected cost, the probability of every branch and leaf, and what each leaf adds."""
     values = checked(tree, parameters, capped=True)
-    ends = dict(leaves(tree))
-    branches = tuple(_branch_values(tree.root, (), 1.0, values))
-    found = tuple(
-        LeafValue(b.path, leaf.outcome, b.reach, float(leaf.cost), b.reach * leaf.cost)
-        for b in branches
-        if (leaf := ends.get(b.path)) is not None
-    )
-    return Valuation(_fold(tree.root, values), found, branches, tree.unit)
+    branches: list[BranchValue] = []
+    ends: list[LeafValue] = []
+
+    def descend(node: Node, path: Path, reach: Value) -> None:
+        for branch, share in zip(node.branches, _shares(node, values), strict=True):
+            here, then, p = (*path, branch.name), branch.then, reach * share
+            branches.append(BranchValue(here, share, p))
+            if isinstance(then, Node):
+                descend(then, here, p)
+            else:
+                ends.append(LeafValue(here, then.outcome, p, float(then.cost), p * then.cost))
+
+    descend(tree.root, (), 1.0)
+    return Valuation(_fold(tree.root, values), tuple(ends), tuple(branches), tree.unit)
 
 
 def derivatives(tree: Tree, parameters: Mapping[str, ArrayLike]) -> dict[str, Any]:
@@ -341,38 +307,12 @@ def derivatives(tree: Tree, parameters: Mapping[str, ArrayLike]) -> dict[str, An
     return found
 
 
-@dataclass(frozen=True)
-class Worth:
-    """What a point (0.01) of one parameter is worth in cost and in points of another (figure 12)."""
-
-    a: str
-    b: str
-    saved_by_a: float
-    """By how much one more point of a lowers the expected cost; negative if it raises it."""
-    saved_by_b: float
-    unit: str
-
-    @property
-    def points(self) -> float:
-        """How many points of b save as much as one point of a; infinite if b saves nothing."""
-        if self.saved_by_b == 0.0:
-            return math.nan if self.saved_by_a == 0.0 else math.copysign(math.inf, self.saved_by_a)
-        return self.saved_by_a / self.saved_by_b
-
-
 def worth(
-    tree: Tree, parameters: Mapping[str, ArrayLike], a: str | Sequence[str], b: str | Sequence[str]
-) -> Worth:
-    """One point of a against one point of b; the parameters of a group move together."""
+    tree: Tree, parameters: Mapping[str, ArrayLike], *groups: Sequence[str]
+) -> tuple[float, ...]:
+    """By how much one more point (0.01) of each group of parameters lowers the cost (figure 12)."""
     slopes = derivatives(tree, parameters)
-    sides = [(side,) if isinstance(side, str) else tuple(side) for side in (a, b)]
-    for name in (*sides[0], *sides[1]):
-        if name not in slopes:
-            raise ValueError(
-                f"{name!r} is not a parameter of the tree; it has {', '.join(slopes) or 'none'}"
-            )
-    saved = [-0.01 * math.fsum(float(slopes[name]) for name in side) for side in sides]
-    return Worth(" and ".join(sides[0]), " and ".join(sides[1]), saved[0], saved[1], tree.unit)
+    return tuple(-0.01 * math.fsum(float(slopes[name]) for name in group) for group in groups)
 
 
 def checked(
@@ -400,12 +340,11 @@ def _probability(name: str, parameters: Mapping[str, ArrayLike], where: str) -> 
     try:
         found = np.asarray(parameters[name], dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"{where}: {name} must be a number, found {parameters[name]!r}") from None
-    if found.size:
-        low, high = float(found.min()), float(found.max())
-        if not (low >= -TOLERANCE and high <= 1.0 + TOLERANCE):
-            wrong = "not a number" if math.isnan(low) else f"{low if low < 0.0 else high:.10g}"
-            raise ValueError(f"{where}: {name} must lie between 0 and 1, found {wrong}")
+        found = np.array(np.nan)
+    if not (found >= -TOLERANCE).all() or not (found <= 1.0 + TOLERANCE).all():
+        raise ValueError(
+            f"{where}: {name} must lie between 0 and 1, found {parameters[name]!r:.60}"
+        )
     return float(found) if found.ndim == 0 else found
 
 
@@ -416,13 +355,11 @@ def _check_sum(where: str, node: Node, values: Mapping[str, Value], capped: bool
         return
     parts = _left_by_others(node, values) if capped else [_given(b, values) for b in node.branches]
     total = np.asarray(sum(parts, start=0.0))
-    if not total.size:
-        return
-    low, high = float(total.min()), float(total.max())
-    if high > 1.0 + TOLERANCE or (whole and low < 1.0 - TOLERANCE):
-        found, wanted = (high, "more than 1") if high > 1.0 + TOLERANCE else (low, "not to 1")
-        summands = ", ".join(str(b.p) for b in given)
-        raise ValueError(f"{where}: the probabilities {summands} add up to {found:.10g}, {wanted}")
+    off = (total > 1.0 + TOLERANCE) | (whole & (total < 1.0 - TOLERANCE))
+    if off.any():
+        names, wanted = ", ".join(str(b.p) for b in given), "1" if whole else "at most 1"
+        found = float(total[off][0])
+        raise ValueError(f"{where}: {names} add up to {found:.10g}, and should to {wanted}")
 
 
 def _where(path: Path) -> str:
@@ -460,13 +397,3 @@ def _fold(place: Node | Leaf, values: Mapping[str, Value]) -> Value:
     if isinstance(place, Leaf):
         return float(place.cost)
     return _dot(_shares(place, values), [_fold(b.then, values) for b in place.branches])
-
-
-def _branch_values(
-    node: Node, path: Path, reach: Value, values: Mapping[str, Value]
-) -> Iterator[BranchValue]:
-    for branch, share in zip(node.branches, _shares(node, values), strict=True):
-        here = BranchValue((*path, branch.name), share, reach * share)
-        yield here
-        if isinstance(branch.then, Node):
-            yield from _branch_values(branch.then, here.path, here.reach, values)

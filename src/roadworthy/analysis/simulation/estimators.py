@@ -23,25 +23,23 @@ better than chance, there is no estimate.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from roadworthy.analysis.risk.cells import rows_by_alarm
-from roadworthy.analysis.risk.confidence import Cbpe
 from roadworthy.analysis.risk.estimator import Estimator
-from roadworthy.analysis.risk.prototypes import live_parameters, refuse_live_constants
+from roadworthy.analysis.risk.prototypes import live_parameters
 from roadworthy.analysis.risk.rates import Calibrated, CannotTell, Rates
 from roadworthy.analysis.risk.refusal import unseparated
-from roadworthy.analysis.risk.tolerable import constants_of
 from roadworthy.analysis.risk.tree import expectation
-from roadworthy.analysis.simulation.truth import Estimated
 from roadworthy.registry import get
 
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 QUANTITIES = ("rate", "accuracy", "risk")
 OF_ANOTHER_KIND = {
     "event_tree": "Rate, accuracy and cost from all scores, as the monitor estimates them.",
@@ -53,17 +51,77 @@ WITHIN = 65
 
 
 @dataclass(frozen=True, eq=False)
+class Estimated:
+    """Estimates of windows, NaN if there is none, and their intervals, if any."""
+
+    value: Floats
+    low: Floats | None = None
+    high: Floats | None = None
+    flags: Mapping[str, Bools] = field(default_factory=dict)
+    """What the estimator warns of, and in which windows."""
+    reason: str | None = None
+    """Why there is no estimate for any window."""
+
+
+@dataclass(frozen=True)
+class Cbpe:
+    """Confidence-based performance estimation: the mean probability of being right.
+
+    The probability is learned from the confidence on clean rows, by isotonic regression.
+
+    >>> fitted = Cbpe.fit([0.5, 0.6, 0.9, 0.95], [False, True, True, True])
+    >>> round(float(fitted.estimate([0.5, 0.9])), 2)
+    0.5
+    """
+
+    knots: tuple[float, ...]
+    """Confidences between which the probability is interpolated."""
+    levels: tuple[float, ...]
+    """The probability of being right at each knot."""
+
+    @classmethod
+    def fit(cls, confidence: ArrayLike, correct: ArrayLike) -> Cbpe:
+        """Learn the probability of being right from clean rows, by pooling adjacent violators."""
+        x, right = np.asarray(confidence, dtype=np.float64), np.asarray(correct, dtype=np.float64)
+        if x.ndim != 1 or x.shape != right.shape or not len(x) or not np.isfinite(x).all():
+            raise ValueError("needs a finite confidence and an outcome a row, and at least one row")
+        values, code, weight = np.unique(x, return_inverse=True, return_counts=True)
+        sums = np.bincount(code.ravel(), weights=right, minlength=len(values))
+        blocks: list[tuple[float, int, int]] = []  # sum, cases, distinct values
+        for total, cases in zip(sums.tolist(), weight.tolist(), strict=True):
+            distinct = 1
+            while blocks and blocks[-1][0] * cases >= total * blocks[-1][1]:
+                before = blocks.pop()
+                total, cases, distinct = total + before[0], cases + before[1], distinct + before[2]
+            blocks.append((total, cases, distinct))
+        levels = np.repeat([b[0] / b[1] for b in blocks], [b[2] for b in blocks])
+        return cls(tuple(values.tolist()), tuple(levels.tolist()))
+
+    def probability(self, confidence: ArrayLike) -> Floats:
+        """Of being right, case by case; NaN without a confidence."""
+        return np.interp(np.asarray(confidence, dtype=np.float64), self.knots, self.levels)
+
+    def estimate(self, confidences: ArrayLike) -> Floats:
+        """The accuracy to expect of the cases along the last axis; NaN cases are left out."""
+        right = self.probability(confidences)
+        given = ~np.isnan(right)
+        count = given.sum(axis=-1)
+        total = np.where(given, right, 0.0).sum(axis=-1)
+        return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+@dataclass(frozen=True, eq=False)
 class StreamWindows:
     """What estimators read of the windows of a stream."""
 
     counts: NDArray[np.generic]
-    """StreamWindows x cells."""
+    """Windows x cells."""
     shrink: ArrayLike = 1.0
     """Independent events that one counts for; `event_tree` alone reads it."""
     confidences: Floats | None = None
-    """StreamWindows x events, for cbpe."""
+    """Windows x events, for cbpe."""
     batches: NDArray[np.generic] | None = None
-    """StreamWindows x batches x bins of the shift score, for estimators that read batches."""
+    """Windows x batches x bins of the shift score, for estimators that read batches."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,9 +131,6 @@ class Estimators:
     estimator: Estimator
     cbpe: Cbpe | None = None
     confidence: float = 0.95
-
-    def __post_init__(self) -> None:
-        refuse_live_constants(self.estimator.constants)
 
     @cached_property
     def parameters(self) -> dict[str, float]:
@@ -94,7 +149,7 @@ class Estimators:
             rates = self._rates(name, windows)
         except CannotTell as error:
             nothing = np.full(len(windows.counts), np.nan)
-            return dict.fromkeys(QUANTITIES, Estimated(nothing, reason=error.reason))
+            return dict.fromkeys(QUANTITIES, Estimated(nothing, reason=str(error)))
         ends = rates.value, rates.low, rates.high
         return {
             "rate": Estimated(*ends, flags=rates.flags),
@@ -119,9 +174,9 @@ class Estimators:
     def _cbpe(self, windows: StreamWindows) -> dict[str, Estimated]:
         if self.cbpe is None or windows.confidences is None:
             raise ValueError("cbpe needs a fitted model and the confidence of every event")
-        accuracy = np.asarray(self.cbpe.estimate(windows.confidences), dtype=np.float64)
+        accuracy = self.cbpe.estimate(windows.confidences)
         nothing = Estimated(np.full(len(accuracy), np.nan))
-        given: dict[str, ArrayLike] = {**constants_of(self.estimator), "p_shift": 0.0}
+        given: dict[str, ArrayLike] = {**self.estimator.constants, "p_shift": 0.0}
         given |= {"accuracy_clean": accuracy, "accuracy_shifted": accuracy}
         tree, risk = self.estimator.tree, nothing
         if set(tree.parameters) <= set(given):
@@ -146,10 +201,10 @@ class Estimators:
 
     def _by_bin(self, counts: ArrayLike) -> Floats:
         """Counts over cells as counts over bins of the shift score, in the last axis."""
-        table, calibration = np.asarray(counts), self.estimator.calibration
-        bins = calibration.shift_bin(np.arange(calibration.cells))
-        each = [table[..., bins == b].sum(axis=-1) for b in range(calibration.shift.bins)]
-        return np.stack(each, axis=-1).astype(np.float64)
+        table = np.asarray(counts, dtype=np.float64)
+        bins = self.estimator.calibration.shift.bins
+        result: Floats = table.reshape(*table.shape[:-1], bins, -1).sum(axis=-1)
+        return result
 
     def _cut(self, bins: Floats) -> Floats:
         """Bins of the shift score as verdicts: cleared and alarmed."""
@@ -160,10 +215,6 @@ class Estimators:
     def _bins(self) -> Calibrated:
         calibration = self.estimator.calibration
         rows = self._by_bin(calibration.table.sum(axis=1))
-        if rows.shape[1] < 2:
-            raise CannotTell(
-                "all calibrated scores are equal: shifted and clean rows look the same"
-            )
         return Calibrated.from_table(dict(zip(calibration.kinds, rows, strict=True)))
 
     @cached_property
@@ -177,7 +228,7 @@ class Estimators:
         return clean + rate * (shifted - clean)
 
     def _risk(self, rate: Floats) -> Floats:
-        known: dict[str, ArrayLike] = {**self.parameters, **constants_of(self.estimator)}
+        known: dict[str, ArrayLike] = {**self.parameters, **self.estimator.constants}
         known["p_shift"] = rate
         found = np.asarray(expectation(self.estimator.tree, known), dtype=np.float64)
         return np.broadcast_to(found, rate.shape)

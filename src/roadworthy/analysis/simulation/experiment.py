@@ -1,9 +1,15 @@
 """A simulation: draw streams whose truth is known, estimate without looking at it, and compare.
 
-A `Experiment` says what to draw and how to estimate; a `Source` is where events come from, with what was
-calibrated before: rows of a table of scores, or a synthetic detector. The rows of one table are
-divided: half of every kind (or whole groups) are calibrated on, the stream draws from the others,
-so that no row and no group is both learned from and judged on.
+An `Experiment` says what to draw and how to estimate; a `Source` is where events come from, with
+what was calibrated before: rows of a table of scores, or a synthetic detector. The rows of one table
+are divided: half of every kind (or whole groups) are calibrated on, the stream draws from the
+others, so that no row and no group is both learned from and judged on.
+
+The truth of a window is its own share of shifted events (*rate*) and of right answers (*accuracy*),
+and the expected cost of its events (*risk*): the tree with which of them are shifted and detected,
+and with each one's probability of a right answer. A window without an estimate is left out of the
+errors and counted. Alarms are due while the expected cost, at the schedule's rate of the moment, is
+above the tolerable.
 
 >>> from roadworthy.analysis.risk.prototypes import accuracy_tree
 >>> experiment = Experiment(Schedule.read({"constant": 0.3}), 2000, accuracy_tree())
@@ -16,52 +22,59 @@ True
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from roadworthy.analysis.risk.calibration import Calibration, calibrate
 from roadworthy.analysis.risk.cells import alarmed_cells
-from roadworthy.analysis.risk.confidence import Cbpe
 from roadworthy.analysis.risk.estimator import Estimator
+from roadworthy.analysis.risk.prototypes import live_parameters
 from roadworthy.analysis.risk.rates.base import MEANING
-from roadworthy.analysis.risk.tolerable import constants_of
-from roadworthy.analysis.risk.tree import Tree
-from roadworthy.analysis.simulation.estimators import QUANTITIES, Estimators, StreamWindows
-from roadworthy.analysis.simulation.schedules import Schedule, draw_shift
+from roadworthy.analysis.risk.tree import Tree, expectation
+from roadworthy.analysis.simulation.estimators import (
+    QUANTITIES,
+    Cbpe,
+    Estimated,
+    Estimators,
+    StreamWindows,
+)
 from roadworthy.analysis.simulation.streams import (
     CLEAN,
     Detector,
     Pool,
+    Schedule,
     Stream,
+    draw_shift,
     draw_stream,
     draw_verdicts,
     verdict_rows,
 )
-from roadworthy.analysis.simulation.truth import (
-    AlarmRecord,
-    Error,
-    Estimated,
-    Truth,
-    alarm_record,
-    error_of,
-    parameters_of_rows,
-    truth_of,
-    window_counts,
-    windowed,
-)
 
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 USUAL = ("event_tree", "rogan_gladen", "mean")
 
 
 class ExperimentError(ValueError):
-    """A mistake in a experiment, and the key of the simulation file that it is about."""
+    """A mistake in an experiment, and the key of the simulation file that it is about."""
 
     def __init__(self, place: tuple[str, ...], message: str) -> None:
         super().__init__(message)
         self.place = place
+
+
+@contextmanager
+def _about(*place: str) -> Iterator[None]:
+    """What is wrong here is about this key of the file."""
+    try:
+        yield
+    except ValueError as error:
+        raise ExperimentError(place, str(error)) from error
 
 
 @dataclass(frozen=True)
@@ -94,10 +107,8 @@ class Experiment:
     def estimator(self, calibration: Calibration) -> Estimator:
         """The estimator on a calibration."""
         limit = self.tolerable
-        try:
+        with _about("risk"):
             return Estimator(calibration, self.tree, constants=self.constants, tolerable=limit)
-        except ValueError as error:
-            raise ExperimentError(("risk",), str(error)) from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,25 +122,18 @@ class Source:
     rows: Pool | Detector
     kinds: tuple[str, ...]
     """Of the shifted events."""
-    chance: np.ndarray | None = None
-    """P(right) of every row of a table, as far as its scores tell."""
+    chance: np.ndarray
+    """P(right) of every row of a table, as far as its scores tell; empty for a detector."""
     notes: tuple[str, ...] = ()
 
     def draw(self, experiment: Experiment, rng: np.random.Generator) -> tuple[Stream, np.ndarray]:
         """One stream, and P(right) of its events."""
-        shift = draw_shift(
-            experiment.schedule, experiment.events, batches=experiment.batches, rng=rng
-        )
+        made = experiment
+        shift = draw_shift(made.schedule, made.events, batches=made.batches, rng=rng)
         if isinstance(self.rows, Detector):
             return draw_verdicts(self.rows, shift, rng=rng), self.rows.right(shift.shifted)
-        how: dict[str, Any] = {
-            "runs": experiment.runs,
-            "order": experiment.order,
-            "by": experiment.by,
-        }
+        how: dict[str, Any] = {"runs": made.runs, "order": made.order, "by": made.by}
         stream = draw_stream(self.rows, shift, kinds=self.kinds, rng=rng, **how)
-        if self.chance is None:
-            raise ValueError("a table needs the chance of a right answer of each row")
         return stream, self.chance[stream.row]
 
 
@@ -151,7 +155,7 @@ def detector_source(
             known[f"accuracy_{side}{end}"] = getattr(detector, f"accuracy_{side}")
     estimators = Estimators(experiment.estimator(calibration), confidence=experiment.confidence)
     label = f"TPR {detector.tpr:g}, TNR {detector.tnr:g}"
-    return Source(label, estimators, known, detector, rows.kinds)
+    return Source(label, estimators, known, detector, rows.kinds, np.zeros(0))
 
 
 def table_source(
@@ -167,10 +171,12 @@ def table_source(
     `groups` are those of the rows to calibrate on; `without` names kinds to leave out there.
     """
     kinds = pool.kinds if experiment.kinds is None else experiment.kinds
-    wanted = _of(pool, (CLEAN, *kinds), ("stream", "kinds"))
     notes: tuple[str, ...] = ()
     given = pool if learned is None else learned
-    kept = ~_of(given, without, ("calibration", "without"))
+    with _about("stream", "kinds"):
+        wanted = pool.of((CLEAN, *kinds))
+    with _about("calibration", "without"):
+        kept = ~given.of(without)
     if learned is None:
         half = _half(pool, groups, np.random.default_rng([experiment.seed, 2]))
         kept &= half
@@ -180,37 +186,26 @@ def table_source(
         many = f"{int(kept.sum()):,} rows to calibrate on, {pool.n:,} to draw from"
         notes = (f"the table is divided: {many}",)
     rows, chosen = given.taken(kept), None if groups is None else groups[kept]
-    try:
+    pool = pool.taken(wanted)
+    with _about("calibration"):
         calibration = calibrate(
             rows.columns, rows.kind, rows.correct, groups=chosen, seed=experiment.seed
         )
-    except ValueError as error:
-        raise ExperimentError(("calibration",), str(error)) from error
-    estimator = experiment.estimator(calibration)
-    cbpe = _cbpe(rows, experiment.confidence_from) if "cbpe" in experiment.estimators else None
-    pool = pool.taken(wanted)
-    try:
+    with _about("stream"):
         cells = calibration.place(pool.columns).astype(np.int64)
-    except ValueError as error:
-        raise ExperimentError(("stream",), str(error)) from error
     shifted = pool.kind != CLEAN
     known = parameters_of_rows(shifted, _detected(calibration, cells), pool.correct)
+    estimator = experiment.estimator(calibration)
+    cbpe = _cbpe(rows, experiment.confidence_from) if "cbpe" in experiment.estimators else None
     return Source(
         "",
         Estimators(estimator, cbpe, experiment.confidence),
-        {**constants_of(estimator), **known},
+        {**estimator.constants, **known},
         pool,
         kinds,
-        chance=_chances(calibration, cells, shifted, pool.correct),
+        _chances(calibration, cells, shifted, pool.correct),
         notes=(*notes, *calibration.notes),
     )
-
-
-def _of(pool: Pool, kinds: tuple[str, ...], place: tuple[str, ...]) -> np.ndarray:
-    try:
-        return pool.of(kinds)
-    except ValueError as error:
-        raise ExperimentError(place, str(error)) from error
 
 
 def _half(pool: Pool, groups: np.ndarray | None, rng: np.random.Generator) -> np.ndarray:
@@ -228,20 +223,13 @@ def _half(pool: Pool, groups: np.ndarray | None, rng: np.random.Generator) -> np
 
 def _cbpe(rows: Pool, score: str) -> Cbpe:
     """Fitted, as its authors do, on clean rows alone; the score falls with confidence."""
-    place = ("confidence_from",)
-    if score not in rows.columns:
-        there = ", ".join(rows.columns)
-        raise ExperimentError(
-            place,
-            f"cbpe reads the classifier's confidence from the score {score!r}, which the table does "
-            f"not have. Set confidence_from to one of {there}, or leave cbpe out",
-        )
-    confidence = 1.0 - rows.columns[score]
-    some = (rows.kind == CLEAN) & np.isfinite(confidence)
-    try:
+    with _about("confidence_from"):
+        if score not in rows.columns:
+            there = ", ".join(rows.columns)
+            raise ValueError(f"cbpe: the table has no score {score!r}; scores are {there}")
+        confidence = 1.0 - rows.columns[score]
+        some = (rows.kind == CLEAN) & np.isfinite(confidence)
         return Cbpe.fit(confidence[some], rows.correct[some])
-    except ValueError as error:
-        raise ExperimentError(place, f"cbpe: {error}") from error
 
 
 def _detected(calibration: Calibration, cells: np.ndarray) -> np.ndarray:
@@ -257,6 +245,195 @@ def _chances(
     _, place = np.unique(condition, return_inverse=True)
     share: np.ndarray = np.bincount(place, weights=correct) / np.bincount(place)
     return share[place]
+
+
+@dataclass(frozen=True)
+class Error:
+    """How far estimates lie from the truth, on average."""
+
+    mean_absolute: float
+    bias: float
+    """Estimate minus truth."""
+    coverage: float
+    """The share of intervals that hold the truth; NaN if there are none."""
+    width: float
+    """The mean width of the intervals."""
+    estimated: float
+    """The share of windows for which there is an estimate."""
+    windows: int
+
+
+def error_of(found: Estimated, truth: ArrayLike) -> Error:
+    """The errors over windows.
+
+    >>> values, low, high = [0.1, 0.3, np.nan], [0.0, 0.2, np.nan], [0.2, 0.25, np.nan]
+    >>> found = error_of(Estimated(values, low, high), np.array([0.1, 0.2, 0.9]))
+    >>> round(found.mean_absolute, 3), found.coverage, round(found.width, 3)
+    (0.05, 1.0, 0.125)
+    """
+    value, true = np.asarray(found.value), np.asarray(truth, dtype=np.float64)
+    nothing = np.full(value.shape, np.nan)
+    low, high = (nothing if e is None else np.asarray(e) for e in (found.low, found.high))
+    some = ~np.isnan(value)
+    bound = some & ~np.isnan(low) & ~np.isnan(high)
+    off = (value - true)[some]
+    # A bound on a grid and a truth that should lie on it may differ by rounding.
+    held = (low[bound] <= true[bound] + 1e-9) & (true[bound] <= high[bound] + 1e-9)
+    return Error(
+        mean_absolute=_mean(np.abs(off)),
+        bias=_mean(off),
+        coverage=_mean(held),
+        width=_mean((high - low)[bound]),
+        estimated=_mean(some),
+        windows=len(true),
+    )
+
+
+def _mean(values: np.ndarray) -> float:
+    return float(values.mean()) if values.size else float("nan")
+
+
+def parameters_of_rows(
+    shifted: ArrayLike, detected: ArrayLike, chance: ArrayLike
+) -> dict[str, float]:
+    """A tree's live parameters, but p_shift, from rows (in the last axis) and P(right) of each."""
+    alarm, right = np.asarray(detected, dtype=bool), np.asarray(chance, dtype=np.float64)
+    sides = []
+    for side in (~np.asarray(shifted, dtype=bool), np.asarray(shifted, dtype=bool)):
+        cells = [[p * side * a for a in (~alarm, alarm)] for p in (right, 1.0 - right)]
+        sides.append(np.moveaxis(np.array(cells).sum(axis=-1), (0, 1), (-2, -1)))
+    return live_parameters(*sides)
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What was true of each window, and when alarms were due."""
+
+    rate: Floats
+    accuracy: Floats
+    risk: Floats
+    due: Bools
+    """By event, whether the cost at its rate is above the tolerable; nowhere without a limit."""
+
+
+def truth_of(
+    stream: Stream,
+    window: int,
+    tree: Tree,
+    parameters: Mapping[str, float],
+    *,
+    detected: ArrayLike,
+    chance: ArrayLike,
+    tolerable: float | None = None,
+) -> Truth:
+    """The truth of each whole window.
+
+    `parameters` hold in the long run (all of the tree's but p_shift); `detected` and `chance` are
+    each event's verdict and probability of a right answer.
+    """
+    shifted, alarm, right = (windowed(v, window) for v in (stream.shifted, detected, chance))
+    rate = shifted.mean(axis=1)
+    live = {"p_shift": rate, **parameters_of_rows(shifted, alarm, right)}
+    risk = np.asarray(expectation(tree, {**parameters, **live}), dtype=np.float64)
+    due = np.zeros(stream.n, dtype=bool)
+    if tolerable is not None:
+        levels, place = np.unique(stream.shift.rate, return_inverse=True)
+        costs = np.asarray(expectation(tree, {**parameters, "p_shift": levels}))
+        due = np.broadcast_to(costs > tolerable, levels.shape)[place]
+    accuracy = windowed(stream.correct, window).mean(axis=1)
+    return Truth(rate, accuracy, np.broadcast_to(risk, accuracy.shape), due)
+
+
+def windowed(values: ArrayLike, window: int) -> np.ndarray:
+    """Whole windows one under the other: (windows, events); what is left at the end is cut."""
+    array = np.asarray(values)
+    whole = len(array) // window
+    return array[: whole * window].reshape(whole, window)
+
+
+def window_counts(cells: ArrayLike, window: int, count: int) -> NDArray[np.int64]:
+    """Events of each whole window in each of `count` cells; those without a cell are left out.
+
+    >>> window_counts([0, 2, 2, 1, -1, 0, 0], 3, 3).tolist()
+    [[1, 0, 2], [1, 1, 0]]
+    """
+    table = windowed(np.asarray(cells, dtype=np.int64), window)
+    keys = (table + np.arange(len(table))[:, None] * count)[table >= 0]
+    return np.bincount(keys, minlength=len(table) * count).reshape(len(table), count)
+
+
+@dataclass(frozen=True)
+class AlarmRecord:
+    """How late alarms were when they were due, and how many were raised when they were not."""
+
+    due: int
+    """Stretches of the stream in which an alarm was due."""
+    delays: tuple[int, ...] = field(default=())
+    """Events from the start of a stretch to its alarm; 0 if it was raised already."""
+    false: int = 0
+    """Alarms raised when no event of the window came under shift."""
+    quiet_events: int = 0
+    """Events at which an alarm would have been false."""
+    missed_shorter_than_window: int = 0
+    """Stretches without an alarm that were shorter than its window."""
+    under_tolerable_shift: int = 0
+    """Alarms raised under shift that was tolerable, throughout the window."""
+    tolerable_shift_events: int = 0
+    """Events at which an alarm would have been one of these."""
+
+    @property
+    def missed(self) -> int:
+        """Stretches that ended without an alarm."""
+        return self.due - len(self.delays)
+
+    def __add__(self, other: AlarmRecord) -> AlarmRecord:
+        return AlarmRecord(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+
+def alarm_record(
+    raised: Sequence[int], cleared: Sequence[int], due: Bools, *, window: int, shifted: Bools
+) -> AlarmRecord:
+    """Match alarms (numbers of the events that raised or cleared them) with when they were due.
+
+    `shifted` says at which events there was shift, if only as much as is tolerable.
+
+    >>> due = np.array([False] * 5 + [True] * 5 + [False] * 10)
+    >>> found = alarm_record([7, 18], [12], due, window=3, shifted=due)
+    >>> found.due, found.delays, found.false, found.quiet_events
+    (1, (2,), 1, 13)
+    """
+    edges = np.diff(np.concatenate([[0], due.astype(np.int8), [0]]))
+    starts, stops = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
+    change = np.zeros(len(due) + 1, dtype=np.int64)
+    np.add.at(change, np.asarray(raised, dtype=np.int64), 1)
+    np.add.at(change, np.asarray(cleared, dtype=np.int64), -1)
+    alarmed = np.cumsum(change)[:-1] > 0
+    delays, short = [], 0
+    for start, stop in zip(starts, stops, strict=True):
+        if alarmed[start:stop].any():
+            delays.append(int(alarmed[start:stop].argmax()))
+        else:
+            short += int(stop - start < window)
+    none_due = _none_within(due, window)
+    quiet = none_due & _none_within(shifted, window)
+    early, at = none_due & ~quiet, np.asarray(raised, dtype=np.int64)
+    return AlarmRecord(
+        len(starts),
+        tuple(delays),
+        false=int(quiet[at].sum()),
+        quiet_events=int(quiet.sum()),
+        missed_shorter_than_window=short,
+        under_tolerable_shift=int(early[at].sum()),
+        tolerable_shift_events=int(early.sum()),
+    )
+
+
+def _none_within(events: Bools, window: int) -> Bools:
+    """At which events none of the last `window` is one of these."""
+    past = np.concatenate([[0], np.cumsum(events)])
+    number = np.arange(len(events))
+    none: Bools = past[number + 1] - past[np.maximum(number + 1 - window, 0)] == 0
+    return none
 
 
 class WatchedStream(NamedTuple):
@@ -279,7 +456,7 @@ Watch = Callable[[np.ndarray], WatchedStream]
 class Case:
     """What was found on one source, all streams together."""
 
-    label: str
+    source: str
     tpr: float
     tnr: float
     """Of the verdicts that the simple estimators read: as calibrated, or the detector's own."""
@@ -293,22 +470,10 @@ class Case:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
-        errors = {
-            name: {q: {k: _or_none(v) for k, v in vars(e).items()} for q, e in by.items()}
-            for name, by in self.errors.items()
-        }
-        alarms = (
-            None if self.alarms is None else {**vars(self.alarms), "missed": self.alarms.missed}
-        )
-        return {
-            "source": self.label,
-            "tpr": self.tpr,
-            "tnr": self.tnr,
-            "errors": errors,
-            "flags": {name: dict(by) for name, by in self.flags.items() if by},
-            "cannot_tell": dict(self.cannot_tell),
-            "alarms": alarms,
-        }
+        made = _plain(asdict(self))
+        if self.alarms is not None:
+            made["alarms"]["missed"] = self.alarms.missed
+        return {**made, "flags": {name: by for name, by in made["flags"].items() if by}}
 
 
 @dataclass(frozen=True)
@@ -334,19 +499,21 @@ class Simulated:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
+        made = self.experiment
+        own = ("unit", "tolerable", "alarm_window", "calibrated_on", "streamed", "notes")
         return {
-            "events": self.experiment.events,
-            "window": self.experiment.window,
-            "repeats": self.experiment.repeats,
-            "unit": self.unit,
-            "tolerable": self.tolerable,
-            "alarm_window": self.alarm_window,
-            "calibrated_on": dict(self.calibrated_on),
-            "streamed": list(self.streamed),
-            "notes": list(self.notes),
+            **{name: getattr(made, name) for name in ("events", "window", "repeats")},
+            **{name: getattr(self, name) for name in own},
             "flags": {flag: MEANING.get(flag, "") for flag in self.flags},
             "cases": [case.to_dict() for case in self.cases],
         }
+
+
+def _plain(value: Any) -> Any:
+    """Mappings and numbers as JSON has them: NaN is null."""
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def run_experiment(
@@ -362,18 +529,15 @@ def run_experiment(
     many events are done.
     """
     cases: list[Case] = []
-    window, source = None, None
+    window: int | None = None
     for number, source in enumerate(sources):
         case, window = _case(experiment, source, number, monitor(source), advance)
         cases.append(case)
-    if source is None:
-        raise ExperimentError(("stream",), "describes no stream")
-    estimator = source.estimators.estimator
-    calibration = estimator.calibration
+    calibration = source.estimators.estimator.calibration
     return Simulated(
         experiment,
-        estimator.tree.unit,
-        estimator.tolerable,
+        experiment.tree.unit,
+        experiment.tolerable,
         {kind: calibration.rows(kind) for kind in calibration.kinds},
         source.kinds,
         tuple(cases),
@@ -396,21 +560,16 @@ def _case(
     looks_back = None
     for repeat in range(experiment.repeats):
         rng = np.random.default_rng([experiment.seed, number, repeat])
-        try:
+        with _about("stream"):
             stream, chance = source.draw(experiment, rng)
-        except ValueError as error:
-            raise ExperimentError(("stream",), str(error)) from error
         cells = estimator.calibration.place(stream.columns)
+        known: dict[str, Any] = {
+            "detected": _detected(estimator.calibration, cells),
+            "chance": chance,
+            "tolerable": estimator.tolerable,
+        }
         truths.append(
-            truth_of(
-                stream,
-                experiment.window,
-                estimator.tree,
-                source.parameters,
-                detected=_detected(estimator.calibration, cells),
-                chance=chance,
-                tolerable=estimator.tolerable,
-            )
+            truth_of(stream, experiment.window, estimator.tree, source.parameters, **known)
         )
         shrink: Any = 1.0
         if watch is not None:
@@ -473,7 +632,3 @@ def _flagged(rates: list[Estimated]) -> dict[str, float]:
         flag: sum(int(rate.flags[flag].sum()) for rate in rates if flag in rate.flags) / windows
         for flag in flags
     }
-
-
-def _or_none(value: float) -> float | None:
-    return None if isinstance(value, float) and math.isnan(value) else value

@@ -21,10 +21,9 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from roadworthy.analysis.observed import Observed
-from roadworthy.analysis.risk.calibration import CLEAN, FEW, Calibration
-from roadworthy.analysis.risk.cells import TAKEN_TO_BE, alarms_in_words, alarms_of_rows
-from roadworthy.analysis.risk.deployed import Deployed
-from roadworthy.analysis.risk.expected_cost import Rows, assess_risk
+from roadworthy.analysis.risk.calibration import CLEAN, FEW, Calibration, Deployed
+from roadworthy.analysis.risk.cells import TAKEN_TO_BE, alarms_of_rows
+from roadworthy.analysis.risk.expected_cost import CountedCases, assess_risk
 from roadworthy.analysis.risk.prototypes import LIVE_PARAMETERS, accuracy_tree, constants_told
 from roadworthy.analysis.risk.tolerable import NOBODY_SAID, nobody_said
 from roadworthy.analysis.risk.tree import Tree
@@ -460,7 +459,7 @@ def _whose(plan: Plan, alarms: Deployed | None) -> list[str]:
     if risk is None or not risk.needs_alarms:
         return []
     if alarms is not None:
-        return [alarms_in_words(alarms)]
+        return [f"the alarms that call a person are those of {alarms}"]
     return [
         f"no supervisor has one threshold for answers of every class, and events do not say theirs: {TAKEN_TO_BE}"
     ]
@@ -474,9 +473,9 @@ def forecast_of(
     alarm = alarms_of_rows(calibration, counted.columns)
     groups = counted.units
 
-    def rows(kind: str, probability: float) -> Rows:
+    def rows(kind: str, probability: float) -> CountedCases:
         mine = counted.kind == kind
-        return Rows(
+        return CountedCases(
             kind, probability, ~counted.correct[mine].astype(bool), alarm[mine], groups[mine]
         )
 

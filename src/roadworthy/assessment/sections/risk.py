@@ -35,8 +35,13 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from roadworthy.analysis import verdicts
 from roadworthy.analysis.calibration import Threshold
 from roadworthy.analysis.observed import Observed
-from roadworthy.analysis.risk.expected_cost import QUANTITY, AssessedRisk, Rows, assess_risk
-from roadworthy.analysis.risk.posteriors import Beta
+from roadworthy.analysis.risk.expected_cost import (
+    QUANTITY,
+    AssessedRisk,
+    Beta,
+    CountedCases,
+    assess_risk,
+)
 from roadworthy.analysis.risk.prototypes import (
     LIVE_PARAMETERS,
     constants_told,
@@ -645,10 +650,10 @@ def _rows(
     thresholds: Mapping[str, Threshold],
     label: str,
     scored_by: str,
-) -> Rows:
+) -> CountedCases:
     alarm = verdicts.alarms(thresholds[label], observed, label) if label else None
     score = observed.scores.get(scored_by)
-    return Rows(
+    return CountedCases(
         observed.name, probability, observed.failure.astype(bool), alarm, observed.clusters, score
     )
 

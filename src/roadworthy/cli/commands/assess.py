@@ -8,23 +8,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from typer import Argument, Option
+from typer import Option
 
-from roadworthy.cli import exits, showing
+from roadworthy.cli import exits, output
+from roadworthy.cli.options import AssessmentFile, Json
+from roadworthy.cli.progress import open_progress
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from roadworthy.store.record import Record
 
 
 def add_to(app: typer.Typer) -> None:
     """Make it a command."""
-    app.command("assess")(assess)
+    app.command("assess")(_assess)
 
 
-def assess(
-    file: Annotated[Path, Argument(help="The assessment file.")] = Path("assessment.yaml"),
+def _assess(
+    file: AssessmentFile = Path("assessment.yaml"),
     runs: Annotated[
         Path | None, Option(help="Where runs are kept; by default runs/ beside the file.")
     ] = None,
@@ -34,26 +34,20 @@ def assess(
     fresh: Annotated[
         bool, Option("--fresh", help="Compute everything again, whatever is kept.")
     ] = False,
-    json: Annotated[
-        bool, Option("--json", help="Print the report as JSON and nothing else.")
-    ] = False,
-    quiet: Annotated[
-        bool,
-        Option("--quiet", help="Show no progress, and only the claims and what went unanswered."),
-    ] = False,
+    json: Json = False,
 ) -> int:
     """Run an assessment: the exit code is the verdict (0 met, 1 breached, 3 inconclusive).
 
-    What is done is kept: after an interruption, or a change of claims, the same command goes on from there. Cases that failed
-    for a reason that may pass, such as a server that did not answer, are computed again the next time.
+    What is done is kept: after an interruption, or a change of claims, the same command goes on
+    from there. Cases that failed because a server did not answer are computed again.
     """
-    with showing.shown(quiet=quiet or json) as progress:
+    with open_progress(quiet=json) as progress:
         progress.stage("starting", 0)
-        from roadworthy.assessment.assess import assess as run_assessment
+        from roadworthy.assessment.assess import assess
         from roadworthy.execution.memory import keep_freed_memory
 
         keep_freed_memory()
-        run = run_assessment(
+        run = assess(
             file,
             runs=runs,
             workers=workers,
@@ -68,7 +62,7 @@ def assess(
 
             print(registry.get("reports", "json").bind()(run.record), end="")
         else:
-            _print(run.record, showing.console(), quiet=quiet)
+            _print(run.record)
     return exits.VERDICTS[run.verdict]
 
 
@@ -80,26 +74,24 @@ def _command(file: Path, runs: Path | None, workers: int | None) -> str:
     return shlex.join(words)
 
 
-def _print(run: Record, out: Console, *, quiet: bool) -> None:
-    from rich.markup import escape
-
+def _print(run: Record) -> None:
     from roadworthy.report.terminal import summary
 
-    for part in summary(run, out.width, quiet=quiet):
+    out = output.console()
+    for part in summary(run, out.width):
         out.print(part)
-    out.print(f"Report: {escape(_shown(run.folder / 'report.html'))}", soft_wrap=True)
+    lines = [f"Report: {_shown(run.folder / 'report.html')}"]
     monitor = run.sections.get("monitor")
     if monitor and monitor.bundle:
         bundle = shlex.quote(_shown(run.folder / monitor.bundle))
-        out.print(f"Monitor: roadworthy monitor {escape(bundle)}", soft_wrap=True)
-        out.print(f"         roadworthy replay {escape(bundle)} today.parquet", soft_wrap=True)
-        for note in () if quiet else monitor.chosen:
-            out.print(f"         {escape(note)}", soft_wrap=True)
+        lines.append(f"Monitor: roadworthy monitor {bundle}")
+        lines.append(f"         roadworthy replay {bundle} today.parquet")
+        lines += [f"         {note}" for note in monitor.chosen]
+    output.print_lines(lines)
 
 
 def _shown(path: Path) -> str:
-    """A path as short as it can be typed from here; from the root it keeps its slash, so that it holds anywhere."""
-    here = Path.cwd().resolve()
-    whole = path.resolve()
+    """A path as it can be typed from here."""
+    here, whole = Path.cwd().resolve(), path.resolve()
     near = whole.is_relative_to(here) and here != Path(here.anchor)
-    return str(whole.relative_to(here)) if near else str(whole)
+    return str(whole.relative_to(here) if near else whole)

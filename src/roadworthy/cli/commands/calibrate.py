@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from roadworthy.cli import showing
-from roadworthy.cli.amounts import coverage_of, many, percent
+from roadworthy.cli import output
+from roadworthy.cli.options import Json
+from roadworthy.cli.output import bundle_notes, coverage_of, many, percent
+from roadworthy.cli.progress import open_progress
 
 if TYPE_CHECKING:
     from roadworthy.data.scores import ScoreTable
@@ -23,6 +25,7 @@ LONGEST = 100_000
 """Events of a window: setting the alarm for a longer one would take an hour."""
 LEAST, MOST = 1e-3, 1e12
 """Events a day: one in three years, and more than any service takes."""
+MOST_ODDS = math.log(1e9)
 FEW = 300
 """Clean rows below which the rate of false alarms is not promised."""
 
@@ -49,7 +52,6 @@ def _calibrate(
         bool, Option("--adaptive", help="Adds a window of all events since the last change.")
     ] = False,
     prior: Annotated[float | None, Option(help="Share of shifted events that you expect.")] = None,
-    prior_events: Annotated[float | None, Option(help="Events that it is worth (20).")] = None,
     false_alarms: Annotated[str, Option(help="Acceptable without shift.")] = "1 per month",
     events_per_day: Annotated[
         float | None, Option(help="From the table's times, else 10,000.")
@@ -66,8 +68,7 @@ def _calibrate(
         list[str] | None, Option(help="Column of a score (every other numeric column).")
     ] = None,
     subject: Annotated[str | None, Option(help="The model's name and version.")] = None,
-    force: Annotated[bool, Option("--force", help="Overwrite what another table made.")] = False,
-    json: Annotated[bool, Option("--json", help="Print JSON and nothing else.")] = False,
+    json: Json = False,
 ) -> None:
     """Learn from scores how shift looks and how often answers are then right, and set the alarm.
 
@@ -76,26 +77,18 @@ def _calibrate(
     """
     from roadworthy.cli.options import chosen_tree, refuse_no_folder, refuse_own_input
     from roadworthy.data.samples import DataError
-    from roadworthy.monitor.compile import (
-        PRIOR_EVENTS,
-        calibrate,
-        pace,
-        read_table,
-        stem,
-        summarise,
-    )
+    from roadworthy.monitor.compile import calibrate, pace, read_table, stem, summarise
 
-    chosen, constants = chosen_tree(cost or [], unit, tree)
+    chosen, constants, assumed = chosen_tree(cost or [], unit, tree)
     if events_per_day is not None and not LEAST <= events_per_day <= MOST:
         raise DataError(f"--events-per-day {events_per_day:g}: expected {LEAST:g} to {MOST:g}")
-    if prior is None and prior_events is not None:
-        raise DataError("--prior-events needs --prior, the expected share of shifted events")
     if scores.suffix.lower() == ".json":
         raise DataError(f"{scores}: expected a table of scores, CSV or Parquet")
     target = out or scores.parent / f"{stem(scores)}.bundle.json"
     refuse_no_folder("--out", target)
     refuse_own_input("--out", target, scores, tree)
-    replaced = _bundle_at(target, scores, force=force)
+    if target.suffix.lower() != ".json":
+        raise DataError(f"--out {target}: the name of a bundle must end in .json")
     table = read_table(
         scores,
         kind=kind,
@@ -106,7 +99,7 @@ def _calibrate(
         id=id,
         columns=score or None,
     )
-    with showing.shown(quiet=json) as progress:
+    with open_progress(quiet=json) as progress:
         try:
             bundle = calibrate(
                 table,
@@ -119,7 +112,6 @@ def _calibrate(
                 half_life=half_life,
                 adaptive=adaptive,
                 prior=prior,
-                prior_events=PRIOR_EVENTS if prior_events is None else prior_events,
                 false_alarms=false_alarms,
                 events_per_day=events_per_day,
                 subject=subject,
@@ -128,45 +120,25 @@ def _calibrate(
         except ValueError as error:
             raise error if isinstance(error, DataError) else DataError(str(error)) from error
     bundle.save(target)
-    notes = _notes(bundle, paced=events_per_day is not None or pace(table) is not None)
-    if replaced not in (None, bundle.id):
-        notes.append(f"Replaced bundle {replaced}. Start a new --state for a service of this one.")
+    notes = [*assumed, *_notes(bundle, paced=bool(events_per_day or pace(table)))]
     kinds = summarise(bundle, table)
     if json:
-        showing.print_json(_content(scores, target, bundle, kinds, notes))
+        output.print_json(_content(scores, target, bundle, kinds, notes))
     else:
         _print(scores, target, table, bundle, kinds, notes)
 
 
-def _bundle_at(target: Path, scores: Path, *, force: bool) -> str | None:
-    """The id of a bundle that will be overwritten; that of another table is refused."""
-    import json
-
-    from roadworthy.data.samples import DataError
-
-    if not target.exists():
-        return None
-    try:
-        content = json.loads(target.read_text(encoding="utf-8"))
-        before, source = str(content["id"]), str(content["made"]["source"])
-    except (OSError, ValueError, KeyError, TypeError):
-        before, source = "", "something else"
-    if source != scores.name and not force:
-        raise DataError(f"{target} exists, made from {source}; choose another --out, or --force")
-    return before or None
-
-
 def _notes(bundle: Bundle, *, paced: bool) -> list[str]:
-    """Notes of the bundle and of its alarm, with the option that changes a default."""
-    rule = bundle.alarm
-    notes = [*map(str, bundle.made.get("notes", ())), *bundle.calibration.notes]
-    notes = [f"{n} Set --tolerable." if n.startswith("No tolerable") else n for n in notes]
-    notes = [f"{n} Set --detector." if n.startswith("No detector") else n for n in notes]
-    if rule is not None and not paced:
-        notes.append(
-            f"Events a day unknown. Using {rule.events_per_day:,.0f}. Set --events-per-day."
-        )
-    return list(dict.fromkeys([*notes, *(rule.notes if rule is not None else ())]))
+    """Notes of the bundle, with the option that changes a default."""
+    options = {"No tolerable": "--tolerable", "No detector": "--detector"}
+    notes = [
+        next((f"{note} Set {o}." for start, o in options.items() if note.startswith(start)), note)
+        for note in bundle_notes(bundle)
+    ]
+    if bundle.alarm is not None and not paced:
+        pace = f"{bundle.alarm.events_per_day:,.0f}"
+        notes.append(f"Events a day unknown. Using {pace}. Set --events-per-day.")
+    return notes
 
 
 def alarm_in_words(bundle: Bundle) -> str:
@@ -181,9 +153,9 @@ def alarm_in_words(bundle: Bundle) -> str:
     budget = f"{rule.false_alarms} at {rule.events_per_day:,.0f} events a day"
     evidence = ""
     if rule.burden > math.log(2.0):
+        odds = f"{float(f'{math.exp(min(rule.burden, MOST_ODDS)):.2g}'):,.0f}"
         evidence = (
-            f" and the evidence for shift exceeds {_odds(rule.burden)}:1 "
-            f"(from your false-alarm budget: {budget})"
+            f" and the evidence for shift exceeds {odds}:1 (from your false-alarm budget: {budget})"
         )
     said = (
         f"Alarm: checked every {rule.stride:,} events on the last {rule.window:,}. Raised when "
@@ -196,14 +168,6 @@ def alarm_in_words(bundle: Bundle) -> str:
     return said
 
 
-def _odds(burden: float) -> str:
-    """
-    >>> _odds(9.0), _odds(40.0)
-    ('8,100', 'a billion')
-    """
-    return "a billion" if burden > math.log(1e9) else f"{float(f'{math.exp(burden):.2g}'):,.0f}"
-
-
 def _detected(bundle: Bundle) -> dict[str, str]:
     """By kind, how often a step to 30% of it raises the alarm within two windows."""
     rule = bundle.alarm
@@ -214,9 +178,7 @@ def _detected(bundle: Bundle) -> dict[str, str]:
 
 
 def _next(target: Path, scores: Path) -> str:
-    name = scores.name.lower().removesuffix(".gz")
-    ending = next((end for end in (".csv", ".tsv") if name.endswith(end)), ".parquet")
-    return f"roadworthy replay {target} today{ending}"
+    return f"roadworthy replay {target} today{''.join(scores.suffixes[-1:])}"
 
 
 def _print(
@@ -229,8 +191,8 @@ def _print(
 ) -> None:
     names, detected = bundle.calibration.names, _detected(bundle)
     head = f"{scores}: {many(table.n, 'row')}, {many(len(names), 'score')}: {', '.join(names)}"
-    showing.print_lines([head, *(f"warning: {warning}" for warning in bundle.warnings)])
-    showing.print_table(
+    output.print_lines([head, *(f"warning: {warning}" for warning in bundle.warnings)])
+    output.print_table(
         ("Kind", "Rows", "Accuracy", "95% interval", "AUC vs clean", "Detected at 30%"),
         [
             (
@@ -245,7 +207,7 @@ def _print(
         ],
         left=("Kind",),
     )
-    showing.print_lines(
+    output.print_lines(
         [
             alarm_in_words(bundle),
             *_forecast(bundle),
@@ -293,7 +255,7 @@ def _content(
         "tolerable": bundle.tolerable,
         "windows": windows_of(bundle),
         "prior": prior_view(bundle),
-        "forecast": None if bundle.forecast is None else asdict(bundle.forecast),
+        "forecast": bundle.forecast and asdict(bundle.forecast),
         "alarm": {
             "window": rule.window,
             "stride": rule.stride,

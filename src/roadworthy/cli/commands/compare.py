@@ -8,12 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer import Argument, Option
+from typer import Argument
 
-from roadworthy.cli import showing
+from roadworthy.cli import output
+from roadworthy.cli.options import Json
 
 if TYPE_CHECKING:
     from roadworthy.analysis.comparison import Change
+
+
+NOTHING: tuple[Any, ...] = (None, "", [], {})
+"""Values of a field that is not set."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -24,10 +29,7 @@ def add_to(app: typer.Typer) -> None:
 def _compare(
     first: Annotated[Path, Argument(help="The earlier run's folder.")],
     second: Annotated[Path, Argument(help="The later run's folder.")],
-    json: Annotated[bool, Option("--json", help="Print JSON and nothing else.")] = False,
-    confidence: Annotated[
-        float, Option(min=0.5, max=0.9999, help="Of the intervals of the changes.")
-    ] = 0.95,
+    json: Json = False,
 ) -> None:
     """Compare two runs: files, claims and findings (second minus first)."""
     from roadworthy.analysis.comparison import compare as changes_between
@@ -41,19 +43,18 @@ def _compare(
         raise StoreError(
             f"{first} and {second} cannot be compared: {'; '.join(comparable.refused)}"
         )
-    changes = _once(changes_between(before, after, confidence=confidence), after.quantity)
-    changes = sorted(changes, key=_size, reverse=True)
+    changes = sorted(changes_between(before, after), key=_size, reverse=True)
     clear = [c for c in changes if c.direction != "no clear change"]
     content = {
         "first": _head(first, before.record),
         "second": _head(second, after.record),
         "notes": list(comparable.notes),
         "spec": [
-            {"field": f, "first": a, "second": b}
-            for f, a, b in spec_differences(
-                _by_id(before.record["spec"]), _by_id(after.record["spec"])
+            {"field": field, "first": a, "second": b}
+            for field, a, b in spec_differences(
+                *(_by_id(r.record["spec"]) for r in (before, after))
             )
-            if _said(f, a) or _said(f, b)
+            if a not in NOTHING or b not in NOTHING
         ],
         "claims": _claims(before.record, after.record),
         "changes": [c.to_dict() for c in clear],
@@ -61,52 +62,20 @@ def _compare(
         "only_in_one": len({f.id for f in before.findings} ^ {f.id for f in after.findings}),
     }
     if json:
-        showing.print_json(content)
+        output.print_json(content)
     else:
         _print(content, clear)
 
 
 def _by_id(spec: Mapping[str, Any]) -> dict[str, Any]:
     """The spec with claims by their id, so that one changed limit is one difference."""
-    return {
-        **spec,
-        "claims": {
-            c["id"]: {k: v for k, v in c.items() if k != "id"} for c in spec.get("claims", [])
-        },
-    }
+    claims = {c["id"]: {k: v for k, v in c.items() if k != "id"} for c in spec.get("claims", [])}
+    return {**spec, "claims": claims}
 
 
-def _said(field: str, content: Any) -> bool:
-    """Whether a field is set: it is there, not empty, and not the default."""
-    from roadworthy.spec import Assessment, CircumstanceSpec, ClaimSpec
-
-    if content is None or content in ("", [], {}):
-        return False
-    fields = {"claims": ClaimSpec.model_fields, "circumstances": CircumstanceSpec.model_fields}
-    known = fields.get(field.split(".")[0], Assessment.model_fields)
-    name = field.rsplit(".", 1)[-1]
-    return name not in known or content != known[name].default
-
-
-def _once(changes: Sequence[Change], measure: str) -> list[Change]:
-    """Without failure rates that say the same as the measure: one is what the other lacks to 1."""
-    of_measure = {str(c.about): c for c in changes if c.quantity == measure}
-
-    def said_already(change: Change) -> bool:
-        other = of_measure.get(str(change.about))
-        if change.quantity != "failure_rate" or other is None:
-            return False
-        return all(
-            math.isclose(a + b, 1)
-            for a, b in ((change.first, other.first), (change.second, other.second))
-        )
-
-    return [c for c in changes if not said_already(c)]
-
-
-def _size(change: Change) -> tuple[bool, float]:
+def _size(change: Change) -> float:
     difference = abs(change.second - change.first)
-    return change.direction != "no clear change", -1.0 if math.isnan(difference) else difference
+    return -1.0 if math.isnan(difference) else difference
 
 
 def _head(folder: Path, record: Mapping[str, Any]) -> dict[str, Any]:
@@ -148,7 +117,7 @@ def _print(content: dict[str, Any], clear: Sequence[Change]) -> None:
         version = f", version {head['version']}" if head["version"] else ""
         lines.append(f"{side:<7} {head['folder']}: {head['verdict']}{version}")
     same = content["first"]["fingerprint"] == content["second"]["fingerprint"]
-    showing.print_lines([*lines, f"The subject {'is the same in both' if same else 'differs'}."])
+    output.print_lines([*lines, f"The subject {'is the same in both' if same else 'differs'}."])
     _table("Spec", ["Field", "First", "Second"], [[*d.values()] for d in content["spec"]])
     claims = [[c["id"], c["text"], c["first"], c["second"]] for c in content["claims"]]
     _table("Claims that changed", ["Id", "Claim", "First", "Second"], claims)
@@ -164,7 +133,7 @@ def _print(content: dict[str, Any], clear: Sequence[Change]) -> None:
     ]
     _table("Clear changes", ["Finding", "First", "Second", "Difference", ""], found)
     one = content["only_in_one"]
-    showing.print_lines(
+    output.print_lines(
         [
             f"{len(clear):,} findings changed clearly, "
             f"{content['no_clear_change']:,} show no clear change.",
@@ -175,7 +144,7 @@ def _print(content: dict[str, Any], clear: Sequence[Change]) -> None:
 
 def _table(title: str, headers: list[str], rows: list[list[Any]]) -> None:
     if not rows:
-        showing.print_lines([f"{title}: none."])
+        output.print_lines([f"{title}: none."])
         return
     cells = [["–" if cell is None else str(cell) for cell in row] for row in rows]
-    showing.print_table(headers, cells, left=headers, title=title)
+    output.print_table(headers, cells, left=headers, title=title)

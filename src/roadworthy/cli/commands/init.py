@@ -31,14 +31,11 @@ LIMITS: dict[str, tuple[str, float, float]] = {
 
 def add_to(app: typer.Typer) -> None:
     """Make it a command."""
-    app.command("init")(init)
+    app.command("init")(_init)
 
 
-def init(
+def _init(
     file: Annotated[Path, Argument(help="The file to write.")] = Path("assessment.yaml"),
-    task: Annotated[
-        str | None, Option(help="classification, regression, detection, tracking, speech, …")
-    ] = None,
     subject: Annotated[
         str | None, Option(help="A .py file, .onnx, weights, an http:// address, or predictions.")
     ] = None,
@@ -48,20 +45,16 @@ def init(
     target: Annotated[
         str | None, Option(help="The column of a table, or array of an .npz, to predict.")
     ] = None,
-    force: Annotated[bool, Option("--force", help="Replace a file that is there.")] = False,
 ) -> None:
     """Write a commented assessment file, valid as it stands, for a subject and data.
 
     Without options it looks at the folder of the file. What is a guess is marked `# please check`.
     """
     from roadworthy.cli import discovery
-    from roadworthy.data.values import TASKS
     from roadworthy.spec import Assessment, SpecError
 
-    if file.exists() and not force:
-        raise SpecError(f"{file} exists; name another file, or replace it with --force")
-    if task is not None and task not in TASKS:
-        raise typer.BadParameter(f"{task!r} is none of {', '.join(TASKS)}", param_hint="--task")
+    if file.exists():
+        raise SpecError(f"{file} exists; remove it, or name another file")
     base = file.resolve().parent
     if not base.is_dir():
         raise SpecError(f"{file}: there is no folder {base}; make it first")
@@ -69,11 +62,11 @@ def init(
     chosen_subject = _chosen(subject, subjects, base, "subject")
     chosen_data = _chosen(data, sets, base, "data")
     what = discovery.subject_at(chosen_subject, base)
-    held = discovery.data_at(chosen_data, base, target=target, task=task)
-    text = draft(file.name, base.name or "assessment", task or held.task, what, held)
+    held = discovery.data_at(chosen_data, base, target=target)
+    text = draft(file.name, base.name or "assessment", what, held)
     Assessment.parse(text, file)
     file.write_text(text, encoding="utf-8")
-    print(f"wrote {file}: {task or held.task}, subject {chosen_subject}, data {chosen_data}")
+    print(f"wrote {file}: {held.task}, subject {chosen_subject}, data {chosen_data}")
     if CHECK in text:
         print("lines marked `# please check` are a guess")
     if what.absent:
@@ -107,10 +100,11 @@ def _seen_from(base: Path, given: str) -> str:
     return f"{Path(os.path.relpath(path.resolve(), base)).as_posix()}{colon}{name}"
 
 
-def draft(file: str, name: str, task: str, subject: Discovery, data: Discovery) -> str:
+def draft(file: str, name: str, subject: Discovery, data: Discovery) -> str:
     """The text of the file."""
     from roadworthy.data.values import CLASS_SCORES, TASKS
 
+    task = data.task
     scored = TASKS[task].output is CLASS_SCORES
     found = {} if data.vectors else _circumstances(task)
     # Predictions that are there answer the clean cases alone.
@@ -124,13 +118,13 @@ def draft(file: str, name: str, task: str, subject: Discovery, data: Discovery) 
         "intended_use: >",
         "  Who uses the system, for what, and where; it is printed at the head of the report.",
         "",
-        "subject:",
+        f"subject:{CHECK * subject.guessed}",
         f"  task: {task}",
-        *(f"  {k}: {_plain(v)}{CHECK * (k in subject.check)}" for k, v in subject.keys.items()),
+        *(f"  {key}: {_plain(content)}" for key, content in subject.keys.items()),
         '  # version: "1.0"',
         "",
         "data:",
-        f"  test: {_flow(data.keys)}{CHECK * bool(set(data.check) & set(data.keys))}",
+        f"  test: {_flow(data.keys)}{CHECK * data.guessed}",
         f"  # reference: {{{loader}: …}}     # training data, for supervisors that are fitted",
         f"  # calibration: {{{loader}: …}}   # for alarm thresholds; cases used nowhere else",
         "  # group: patient_id      # the column of what belongs together, for honest intervals",
@@ -143,7 +137,7 @@ def draft(file: str, name: str, task: str, subject: Discovery, data: Discovery) 
         "",
         "slices: [label]            # label, or columns of metadata" if scored else "# slices: []",
         "",
-        "# Scores beside the system that tell when it is wrong: docs/supervisors.md",
+        "# Scores beside the system that show when it is wrong: docs/supervisors.md",
         "supervisors: [max_softmax]" if scored else "# supervisors: all",
         "# verdicts: {rule: conformal, rate: 0.05}   # needs calibration data",
         "",

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer import Argument, Option
+from typer import Argument
 
-from roadworthy.cli import showing
+from roadworthy.cli import output
+from roadworthy.cli.options import Json
 
 if TYPE_CHECKING:
     from roadworthy.registry import Component, Parameter
@@ -41,7 +42,7 @@ def list_components(
     room: Annotated[
         str | None, Argument(metavar="[TYPE]", help="loaders, measures, transforms, supervisors, …")
     ] = None,
-    json: Annotated[bool, Option("--json", help="Print JSON and nothing else.")] = False,
+    json: Json = False,
 ) -> None:
     """List the components by type; with a TYPE, their parameters and levels too."""
     from roadworthy import registry
@@ -49,16 +50,16 @@ def list_components(
     rooms = [room] if room else list(registry.ROOMS)
     found = {name: [_described(c) for c in registry.components(name).values()] for name in rooms}
     if json:
-        showing.print_json(found)
+        output.print_json(found)
         return
     for name, components in found.items():
-        showing.print_lines([name, *_lines(components, whole=room is not None)])
+        output.print_lines([name, *_lines(components, whole=room is not None)])
         if name == "estimators":
             from roadworthy.analysis.simulation.estimators import OF_ANOTHER_KIND
 
             others = [f"  {other}  {summary}" for other, summary in OF_ANOTHER_KIND.items()]
-            showing.print_lines(["", "  only in `roadworthy simulate`", *others])
-        showing.print_lines([""])
+            output.print_lines(["", "  only in `roadworthy simulate`", *others])
+        output.print_lines([""])
 
 
 def _described(component: Component) -> dict[str, Any]:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 from typer.core import TyperGroup
 
-from roadworthy.cli import exits, showing
+from roadworthy.cli import exits, output
+from roadworthy.cli.options import BundleFile, Json, Token
+from roadworthy.cli.output import many
+
+if TYPE_CHECKING:
+    from roadworthy.monitor import Monitor
 
 MERGE_EPILOG = (
     "Exit codes: 0 no alarm, 1 the alarm of all together is on, 2 usage or file error, "
@@ -47,68 +54,32 @@ def add_to(app: typer.Typer) -> None:
         help="Watch the risk of a subject in use: `roadworthy monitor BUNDLE` runs the service.",
         no_args_is_help=True,
     )
-    group.command(_BundleFirst.unnamed)(serve)
-    group.command("label-queue", epilog=QUEUE_EPILOG)(label_queue)
-    group.command("merge", epilog=MERGE_EPILOG)(merge)
+    group.command(_BundleFirst.unnamed)(_serve)
+    group.command("label-queue", epilog=QUEUE_EPILOG)(_label_queue)
+    group.command("merge", epilog=MERGE_EPILOG)(_merge)
     app.add_typer(group, name="monitor")
 
 
-def serve(
-    bundle: Annotated[Path, typer.Argument(help="What `roadworthy calibrate` wrote.")],
-    state: Annotated[
-        Path | None, typer.Option(help="The state file; beside the bundle by default.")
-    ] = None,
-    host: Annotated[
-        str, typer.Option(help="Any but a loopback address needs a token.")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free one.")] = 8321,
-    token: Annotated[
-        str | None,
-        typer.Option(
-            envvar="ROADWORTHY_TOKEN",
-            help="What clients must send as Authorization: Bearer TOKEN; 16 characters or more.",
-        ),
-    ] = None,
-    name: Annotated[
-        list[str] | None, typer.Option(help="A further name by which clients call this machine.")
-    ] = None,
-    webhook: Annotated[str | None, typer.Option(help="Alarms are posted to this address.")] = None,
-    alarm_log: Annotated[
-        Path | None, typer.Option(help="Alarms are added to this file, one JSON object a line.")
-    ] = None,
-    proxy: Annotated[
-        str | None,
-        typer.Option(
-            help="Stand in front of this Open Inference Protocol v2 server; needs --model."
-        ),
-    ] = None,
-    score: Annotated[
-        list[str] | None,
-        typer.Option(help="With --proxy: SCORE=OUTPUT, if an output is not named like its score."),
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="Required with --proxy: the model that is counted, NAME or NAME/versions/V."
-        ),
-    ] = None,
-    ids_unique: Annotated[
-        bool,
-        typer.Option(
-            "--ids-unique",
-            help="With --proxy: ids of requests are unique; the same id is the same events.",
-        ),
-    ] = False,
-    body_limit: Annotated[int, typer.Option(min=1, help="Megabytes a post may have.")] = 8,
-    max_state: Annotated[
-        int | None, typer.Option(min=1, help="Megabytes the state file may have.")
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+def _serve(
+    bundle: BundleFile,
+    state: Annotated[Path | None, Option(help="The state file (beside the bundle).")] = None,
+    host: Annotated[str, Option(help="Any but a loopback address needs a token.")] = "127.0.0.1",
+    port: Annotated[int, Option(min=0, max=65535, help="0 takes any free one.")] = 8321,
+    token: Token = None,
+    name: Annotated[list[str] | None, Option(help="A further name of this machine.")] = None,
+    webhook: Annotated[str | None, Option(help="Alarms are posted to this address.")] = None,
+    alarm_log: Annotated[Path | None, Option(help="File to which alarms are added.")] = None,
+    proxy: Annotated[str | None, Option(help="The model server to stand in front of.")] = None,
+    model: Annotated[str | None, Option(help="Its model: NAME or NAME/versions/V.")] = None,
+    score: Annotated[list[str] | None, Option(help="SCORE=OUTPUT of the model.")] = None,
+    ids_unique: Annotated[bool, Option("--ids-unique", help="Same id: same events.")] = False,
+    body_limit: Annotated[int, Option(min=1, help="Megabytes a post may have.")] = 8,
+    max_state: Annotated[int | None, Option(min=1, help="Megabytes of the state file.")] = None,
+    json: Json = False,
 ) -> None:
     """Run the service: events in over HTTP, risk, alarms and a live page out."""
     from roadworthy.cli.options import refuse_own_input
-    from roadworthy.web.service import Settings, check_extra
-    from roadworthy.web.service import serve as run
+    from roadworthy.web.service import Settings, check_extra, serve
     from roadworthy.web.state_file import beside
 
     check_extra()
@@ -138,16 +109,12 @@ def serve(
 
     def ready(address: str) -> None:
         if json:
-            showing.print_json(
-                {"address": address, "state": str(settings.state), "bundle": str(settings.bundle)}
-            )
+            output.print_json({"address": address, "state": str(state), "bundle": str(bundle)})
         else:
-            print(
-                f"monitor of {settings.bundle} at {address} (state: {settings.state}); Ctrl-C ends it"
-            )
-        showing.flush()
+            print(f"monitor of {bundle} at {address} (state: {state}); Ctrl-C ends it")
+        output.flush()
 
-    run(settings, ready=ready)
+    serve(settings, ready=ready)
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -157,93 +124,119 @@ def _pair(text: str) -> tuple[str, str]:
     return name, output
 
 
-def label_queue(
+def _label_queue(
     state: Annotated[
         str | None,
-        typer.Argument(
+        Argument(
             help="A state file, or the address of a monitor; default: the state in this folder."
         ),
     ] = None,
-    n: Annotated[int, typer.Option("-n", min=1, max=10_000, help="How many.")] = 100,
-    window: Annotated[
-        str | None, typer.Option(help="From which window; default: the longest.")
-    ] = None,
-    token: Annotated[
-        str | None, typer.Option(envvar="ROADWORTHY_TOKEN", help="Token of the running monitor.")
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+    n: Annotated[int, Option("-n", min=1, max=10_000, help="How many.")] = 100,
+    window: Annotated[str | None, Option(help="From which window; default: the longest.")] = None,
+    token: Token = None,
+    json: Json = False,
 ) -> None:
     """List the inputs to label next; their probabilities are kept with the state."""
-    from roadworthy.cli.amounts import moment
     from roadworthy.web.offline import only_state, questions
 
     chosen = state or only_state(Path())
     found = questions(chosen, n, window=window, token=token)
     if json:
-        showing.print_json({"questions": found})
+        output.print_json({"questions": found})
         return
     if state is None:
-        showing.console(stderr=True).print(f"state: {chosen}", soft_wrap=True)
+        output.console(stderr=True).print(f"state: {chosen}", soft_wrap=True)
     print("id\tprobability\ttime")
     for question in found:
-        print(f"{question['id']}\t{question['probability']:.6g}\t{moment(question['time'])}")
+        print(
+            f"{question['id']}\t{question['probability']:.6g}\t{output.date_text(question['time'])}"
+        )
 
 
-def merge(
+def _merge(
     sources: Annotated[
         list[str],
-        typer.Argument(help="Two or more state files or addresses of running monitors."),
+        Argument(help="Two or more state files or addresses of running monitors."),
     ],
-    into: Annotated[Path | None, typer.Option(help="A new state file for all of it.")] = None,
+    into: Annotated[Path | None, Option(help="A new state file for all of it.")] = None,
     bundle: Annotated[
-        Path | None, typer.Option(help="Their bundle, if no source is a state file.")
+        Path | None, Option(help="Their bundle, if no source is a state file.")
     ] = None,
-    token: Annotated[
-        str | None, typer.Option(envvar="ROADWORTHY_TOKEN", help="Token of the running monitors.")
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+    token: Token = None,
+    json: Json = False,
 ) -> int:
     """Merge the states of replicas: an event that two of them saw counts once."""
-    from roadworthy.cli.amounts import many
-    from roadworthy.cli.merging import (
-        again,
-        alarm_line,
-        tolerable_line,
-        unproven_line,
-        window_line,
-    )
     from roadworthy.web import views
     from roadworthy.web.offline import kept, together
 
     monitor, alarmed = together(sources, bundle=bundle, token=token)
     if into is not None:
         kept(monitor, into)
-    windows = [views.risk_view(monitor.risk(name)) for name in monitor.bundle.windows.names]
-    taken, watched = monitor.state.taken, monitor.bundle.watched
-    untold = monitor.cannot_tell or any(w["cannot_tell"] for w in windows if w["window"] == watched)
-    code = exits.BREACHED if monitor.alarm else exits.INCONCLUSIVE if untold else exits.MET
+    windows = {w: views.risk_view(monitor.risk(w)) for w in monitor.bundle.windows.names}
+    silent = monitor.cannot_tell or windows[monitor.bundle.watched]["cannot_tell"]
+    code = exits.BREACHED if monitor.alarm else exits.INCONCLUSIVE if silent else exits.MET
+    taken = monitor.state.taken
     if json:
         content = {
             "events": taken._asdict(),
             "alarm": monitor.alarm,
             "alarm_by_labels": monitor.alarm_by_labels,
+            "alarm_of": list(alarmed),
+            "cannot_tell": bool(silent),
+            "windows": list(windows.values()),
+            "into": into,
         }
-        content |= {"alarm_of": list(alarmed), "cannot_tell": untold}
-        showing.print_json({**content, "windows": windows, "into": into})
+        output.print_json(content)
         return code
-    out = showing.console()
-    out.print(
-        f"{many(monitor.state.counted, 'event')} of {monitor.bundle.subject}{again(taken.repeated)}",
-        soft_wrap=True,
+    again = f"; {many(taken.repeated, 'repeated event')} are not counted again"
+    lines = [f"{many(monitor.state.counted, 'event')} of {monitor.bundle.subject}"]
+    lines[0] += again if taken.repeated else ""
+    for name, window in windows.items():
+        of = "of " if name.isdigit() else ""
+        lines.append(f"  window {of}{window['label']}: {_figures(window)}")
+    lines += [f"state: {into}"] if into is not None else []
+    there = f" Alarm on in: {', '.join(alarmed)}." if alarmed else ""
+    output.print_lines(
+        [*lines, _verdict(monitor, [*windows.values()], silent=bool(silent)) + there]
     )
-    out.print(tolerable_line(monitor.bundle), soft_wrap=True)
-    for window in windows:
-        of = "of " if window["window"].isdigit() else ""
-        out.print(f"  window {of}{window['label']}: {window_line(window)}", soft_wrap=True)
-    unproven = unproven_line(monitor, windows)
-    if unproven:
-        out.print(unproven, soft_wrap=True)
-    if into is not None:
-        out.print(f"state: {into}", soft_wrap=True)
-    out.print(alarm_line(monitor, alarmed, untold=bool(untold)), soft_wrap=True)
     return code
+
+
+def _figures(window: Mapping[str, Any]) -> str:
+    """The estimates of a window, by the scores and by labels."""
+    from roadworthy.analysis.risk.amounts import amount
+
+    def figures(found: Mapping[str, Any]) -> str:
+        accuracy, low, high = (f"{found[f'accuracy{end}']:.1%}" for end in ("", "_low", "_high"))
+        cost, least, most = (amount(found[f"risk{end}"]) for end in ("", "_low", "_high"))
+        unit = window["unit"]
+        return f"accuracy {accuracy} ({low} to {high}), cost {cost} ({least} to {most}) {unit}"
+
+    if window["cannot_tell"]:
+        said = f"no estimate: {window['cannot_tell']}"
+    else:
+        said = figures(window) if window["n"] else "no events"
+    audited = window["audited"]
+    return f"{said}; by {audited['labels']:,} labels: {figures(audited)}" if audited else said
+
+
+def _verdict(monitor: Monitor, windows: list[dict[str, Any]], *, silent: bool) -> str:
+    """Whether the alarm of all replicas together is on."""
+    from roadworthy.analysis.risk.amounts import priced
+
+    limit = monitor.bundle.tolerable
+    if monitor.alarm:
+        by = "labels" if monitor.alarm_by_labels else "scores"
+        cost = priced(limit or 0.0, monitor.bundle.unit)
+        return f"ALARM is on, by {by}: the cost of all together may be above {cost}."
+    if silent:
+        return "No alarm, but no estimate either. Treat it as an alarm."
+    if limit is None:
+        return "No alarm: no limit set."
+    audits = [w["audited"] for w in windows if w["audited"] is not None]
+    if any(audited["risk_low"] > limit for audited in audits):
+        return (
+            "No alarm. Labels put the cost above the limit, but are too few for an alarm within "
+            "its false-alarm budget: label more events."
+        )
+    return f"No alarm. The limit is {priced(limit, monitor.bundle.unit)}."

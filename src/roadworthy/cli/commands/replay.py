@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from roadworthy.cli import exits, showing
-from roadworthy.cli.amounts import bars, cost_of, coverage_of, is_date, many, moment, percent
+from roadworthy.cli import exits, output
+from roadworthy.cli.options import BundleFile, Json
+from roadworthy.cli.output import bundle_notes, cost_of, date_text, many, percent
+from roadworthy.cli.progress import open_progress
 
 if TYPE_CHECKING:
-    from roadworthy.monitor import Alarm, RiskState
+    from roadworthy.monitor import Alarm
     from roadworthy.monitor.replay import Replay, ReplayedWindow
 
 LONG = 300_000
@@ -26,7 +28,6 @@ EPILOG = (
     "Exit codes: 0 nothing to report, 1 an alarm was raised or the last window is above the limit "
     "with P > 97.5%, 2 usage or file error, 3 no alarm, but part of the stream has no estimate."
 )
-COUNTS = ("events", "unscored", "repeated", "without_id", "window", "every")
 ALARM = ("kind", "reason", "event", "time", "exceedance", "risk")
 """Fields in JSON."""
 TABLES = (".csv", ".tsv", ".gz", ".parquet", ".pq")
@@ -40,10 +41,9 @@ def add_to(app: typer.Typer) -> None:
 
 
 def _replay(
-    bundle: Annotated[Path, Argument(help="What `roadworthy calibrate` wrote.")],
+    bundle: BundleFile,
     stream: Annotated[Path, Argument(help="CSV, CSV.gz or Parquet with the same scores, by time.")],
     window: Annotated[int | None, Option(min=10, help="Events a window (the alarm's).")] = None,
-    every: Annotated[int | None, Option(min=1, help="Events between two windows.")] = None,
     everything: Annotated[bool, Option("--all", help="Show every window.")] = False,
     truth: Annotated[Path | None, Option(help="A table of id and correct to compare with.")] = None,
     correct: Annotated[str | None, Option(help="Column of right and wrong (correct).")] = None,
@@ -51,7 +51,7 @@ def _replay(
     id: Annotated[str | None, Option(help="Column of the event's id (id).")] = None,
     score: Annotated[list[str] | None, Option(help="NAME=COLUMN of a bundle's score.")] = None,
     out: Annotated[Path | None, Option(help="Write the windows to Parquet or CSV.")] = None,
-    json: Annotated[bool, Option("--json", help="Print JSON and nothing else.")] = False,
+    json: Json = False,
 ) -> int:
     """Estimate accuracy and cost of a stream without labels, window by window; show alarms.
 
@@ -81,23 +81,21 @@ def _replay(
     )
     size = window or int(chosen.watched)
     rows = file.opened.rows or 0
-    with showing.shown(quiet=json or rows < LONG) as progress:
+    with open_progress(quiet=json or rows < LONG) as progress:
         progress.stage("replaying", rows)
         found = replay(
             chosen,
             file,
             window=size,
-            every=every or (size if everything or out else None),
+            every=size if everything or out else None,
             truth=truth,
             progress=progress.advance,
         )
     if out is not None:
         _write(found, out)
-    windows = (
-        found.windows if everything else [found.windows[i] for i in evenly(len(found.windows))]
-    )
+    windows = found.windows if everything else _evenly(found.windows)
     if json:
-        showing.print_json(_content(bundle, stream, found, windows))
+        output.print_json(_content(bundle, stream, found, windows))
     else:
         _print(bundle, stream, found, windows)
         if out is not None:
@@ -126,36 +124,37 @@ def _write(found: Replay, path: Path) -> None:
         parquet.write_table(table, path, compression="zstd")
 
 
-def evenly(n: int, most: int = ROWS) -> list[int]:
-    """Which of n windows are shown: all, or so many at even distances, the last one among them.
-
-    >>> evenly(3), evenly(100, 4)
-    ([0, 1, 2], [24, 49, 74, 99])
-    """
-    return list(range(n)) if n <= most else [(i + 1) * n // most - 1 for i in range(most)]
+def _evenly(windows: Sequence[ReplayedWindow], most: int = ROWS) -> Sequence[ReplayedWindow]:
+    """All windows, or so many at even distances, the last one among them."""
+    n = len(windows)
+    return windows if n <= most else [windows[(i + 1) * n // most - 1] for i in range(most)]
 
 
 def _print(path: Path, stream: Path, found: Replay, windows: Sequence[ReplayedWindow]) -> None:
     from roadworthy.analysis.risk.amounts import amount
 
     bundle = found.bundle
-    until = "Until (UTC)" if any(is_date(w.time) for w in windows) else "Until"
     columns = {
         "Events": [f"{w.first:,}–{w.last:,}" for w in windows],
-        until: [moment(w.time, zone=False) for w in windows],
+        "Until": [date_text(w.time) for w in windows],
         "Shifted": [f"{w.state.rate:.0%}" if w.told else "" for w in windows],
         "Accuracy": [_accuracy(w) for w in windows],
         "Truth": [_truth(w) for w in windows],
-        cost_of(bundle.unit): [_cost(w.state) if w.told else "" for w in windows],
+        cost_of(bundle.unit): [
+            f"{amount(w.state.risk)} [{amount(w.state.risk_low)}, {amount(w.state.risk_high)}]"
+            if w.told
+            else ""
+            for w in windows
+        ],
     }
     if bundle.tolerable is not None:
         columns[f"P(cost > {amount(bundle.tolerable)})"] = [
             f"{w.state.exceedance or 0.0:.1%}" if w.told else "" for w in windows
         ]
     filled = {name: cells for name, cells in columns.items() if any(cells)}
-    showing.print_lines(_head(path, stream, found, len(windows)))
-    showing.print_table(list(filled), zip(*filled.values(), strict=True), left=(until, "Accuracy"))
-    showing.print_lines(_ending(found))
+    output.print_lines(_head(path, stream, found, len(windows)))
+    output.print_table(list(filled), zip(*filled.values(), strict=True), left=("Until", "Accuracy"))
+    output.print_lines(_ending(found))
 
 
 def _accuracy(window: ReplayedWindow) -> str:
@@ -171,21 +170,13 @@ def _truth(window: ReplayedWindow) -> str:
     return "" if math.isnan(window.truth) else f"{window.truth:.0%}{partly}"
 
 
-def _cost(state: RiskState) -> str:
-    from roadworthy.analysis.risk.amounts import amount
-
-    return f"{amount(state.risk)} [{amount(state.risk_low)}, {amount(state.risk_high)}]"
-
-
 def _head(path: Path, stream: Path, found: Replay, rows: int) -> list[str]:
     """What stands above the table."""
     import numpy as np
 
-    bundle, windows = found.bundle, found.windows
+    bundle, windows, calibration = found.bundle, found.windows, found.bundle.calibration
     every = f", one every {found.every:,}" if found.every != found.window else ""
-    kinds = ", ".join(
-        f"{kind} {bundle.calibration.rows(kind):,}" for kind in bundle.calibration.kinds
-    )
+    kinds = ", ".join(f"{kind} {calibration.rows(kind):,}" for kind in calibration.kinds)
     title = f"{bundle.title}: " if bundle.title != bundle.subject else ""
     accuracy = np.array([w.state.accuracy for w in windows])
     truth = np.array([w.truth for w in windows])
@@ -193,49 +184,37 @@ def _head(path: Path, stream: Path, found: Replay, rows: int) -> list[str]:
         f"{title}{stream}: {many(found.events, 'event')}, "
         f"{many(len(windows), 'window')} of {found.window:,}{every}",
         f"{path}: calibrated on rows of {kinds}",
-        coverage_of(bundle),
+        output.coverage_of(bundle),
         f"Not visible without labels: {'; '.join(bundle.blind_to)}.",
         *(f"warning: {warning}" for warning in bundle.warnings),
         *(f"note: {note}" for note in _notes(found)),
         "",
-        f"accuracy  {bars(accuracy, np.array([w.told for w in windows]))}"
+        f"accuracy  {output.bars(accuracy, np.array([w.told for w in windows]))}"
         "  from 0% ▁ to 100% █, ? no estimate",
     ]
     if np.isfinite(truth).any():
-        lines.append(f"truth     {bars(truth, np.isfinite(truth))}")
+        lines.append(f"truth     {output.bars(truth, np.isfinite(truth))}")
     if rows < len(windows):
         lines.append(f"{rows} of {len(windows):,} windows; --all shows all, --out writes all")
     return lines
 
 
 def _notes(found: Replay) -> list[str]:
-    """Notes on the bundle, its alarm and the stream."""
-    bundle, rule = found.bundle, found.bundle.alarm
+    """Notes on the bundle and the stream."""
     counts = {
         "with a repeated id, counted once": found.repeated,
         "without an id": found.without_id,
         "with too few scores for an estimate": found.unscored,
     }
-    return [
-        *dict.fromkeys(
-            [
-                *map(str, bundle.made.get("notes", ())),
-                *bundle.calibration.notes,
-                *(rule.notes if rule is not None else ()),
-                *found.notes,
-                *(f"{many(n, 'event')} {what}." for what, n in counts.items() if n),
-            ]
-        )
-    ]
+    counted = [f"{many(n, 'event')} {what}." for what, n in counts.items() if n]
+    return list(dict.fromkeys([*bundle_notes(found.bundle), *found.notes, *counted]))
 
 
 def _ending(found: Replay) -> list[str]:
     """What stands below the table: alarms, parts without an estimate, and the truth."""
-    lines = [_alarm(found, alarm) for alarm in found.alarms]
-    if len(lines) > MOST_ALARMS:
-        half = MOST_ALARMS // 2
-        more = f"… {len(lines) - MOST_ALARMS:,} more (--json has all) …"
-        lines = [*lines[:half], more, *lines[-half:]]
+    lines = [_alarm(found, alarm) for alarm in found.alarms[:MOST_ALARMS]]
+    if len(found.alarms) > MOST_ALARMS:
+        lines.append(f"… {len(found.alarms) - MOST_ALARMS:,} more; --json has all.")
     if not found.alarmed and found.bundle.tolerable is not None:
         lines.append(_no_alarm(found))
     return [*lines, *_silent(found), *_revealed(found)]
@@ -244,8 +223,8 @@ def _ending(found: Replay) -> list[str]:
 def _alarm(found: Replay, alarm: Alarm) -> str:
     from roadworthy.analysis.risk.amounts import amount, priced
 
-    bundle, rule = found.bundle, found.bundle.alarm
-    when = f" ({moment(alarm.time)})" if not math.isnan(alarm.time) else ""
+    bundle = found.bundle
+    when = f" ({date_text(alarm.time)})" if not math.isnan(alarm.time) else ""
     at = f"event {alarm.event:,}{when}"
     if alarm.kind == "cannot tell":
         return f"NO ESTIMATE at {at}, for a whole window: {alarm.reason}."
@@ -253,29 +232,22 @@ def _alarm(found: Replay, alarm: Alarm) -> str:
         return f"{'Alarm cleared' if alarm.kind == 'cleared' else 'Estimates again'} at {at}."
     if alarm.exceedance is None or alarm.risk is None:
         return f"ALARM at {at}: {alarm.reason or 'no estimate'}. The cost is unknown."
-    over = f" over the last {rule.window:,} events" if rule and rule.window != found.window else ""
     return (
         f"ALARM at {at}: P(cost > {priced(bundle.tolerable or 0.0, bundle.unit)}) = "
-        f"{alarm.exceedance:.1%}{over}; expected cost {amount(alarm.risk)}."
+        f"{alarm.exceedance:.1%}; expected cost {amount(alarm.risk)}."
     )
 
 
 def _no_alarm(found: Replay) -> str:
     from roadworthy.analysis.risk.amounts import priced
 
-    bundle, rule = found.bundle, found.bundle.alarm
-    limit = priced(bundle.tolerable or 0.0, bundle.unit)
-    weak = "but the evidence for shift was too weak for the alarm's false-alarm budget"
-    if found.above is not None:
-        return (
-            f"No alarm was raised; the last window is above {limit} with P = {found.above:.1%}, "
-            f"{weak}. Treat it as an alarm."
-        )
-    if rule is not None and found.events < rule.window:
-        return f"No alarm: it needs {rule.window:,} events, and there are {found.events:,}."
-    if any((w.state.exceedance or 0.0) > 0.5 for w in found.windows if w.told):
-        return f"No alarm: in some windows P(cost > {limit}) > 50%, {weak}."
-    return f"No alarm: P(cost > {limit}) stayed below the alarm's threshold."
+    limit = priced(found.bundle.tolerable or 0.0, found.bundle.unit)
+    if found.above is None:
+        return f"No alarm: P(cost > {limit}) or its evidence stayed below the alarm's threshold."
+    return (
+        f"No alarm was raised; the last window is above {limit} with P = {found.above:.1%}, but "
+        "the evidence for shift was too weak for the false-alarm budget. Treat it as an alarm."
+    )
 
 
 def _silent(found: Replay) -> list[str]:
@@ -323,8 +295,10 @@ def _content(
 ) -> dict[str, Any]:
     from dataclasses import asdict
 
-    bundle, calibration, sample = found.bundle, found.bundle.calibration, found.sample
-    compared = found.compared
+    from roadworthy.web.views import risk_view
+
+    bundle, calibration = found.bundle, found.bundle.calibration
+    compared, sample = found.compared, found.sample
     return {
         "bundle": str(path),
         "bundle_id": bundle.id,
@@ -336,15 +310,20 @@ def _content(
             for kind in calibration.kinds
         ],
         "confidence": bundle.confidence,
-        "coverage": None if bundle.coverage is None else asdict(bundle.coverage),
+        "coverage": bundle.coverage and asdict(bundle.coverage),
         "blind_to": list(bundle.blind_to),
         "unit": bundle.unit,
         "tolerable": bundle.tolerable,
-        **{name: getattr(found, name) for name in COUNTS},
+        "events": found.events,
+        "unscored": found.unscored,
+        "repeated": found.repeated,
+        "without_id": found.without_id,
+        "window": found.window,
+        "every": found.every,
         "windows_in_all": len(found.windows),
         "cannot_tell": sum(not w.told for w in found.windows),
         "windows": [w.record() for w in windows],
-        "at_the_end": [_end_record(state) for state in found.at_end],
+        "at_the_end": [risk_view(state) for state in found.at_end],
         "alarms": [
             {name: getattr(alarm, name) for name in ALARM}
             | {"time": None if math.isnan(alarm.time) else alarm.time}
@@ -360,12 +339,3 @@ def _content(
         "warnings": list(bundle.warnings),
         "notes": _notes(found),
     }
-
-
-def _end_record(state: RiskState) -> dict[str, Any]:
-    """A window at the end of the stream, under the names that the service has for it."""
-    from roadworthy.web.views import FIGURES, risk_view
-
-    keys = ("window", "label", "half_life", "n", "wanted", "unscored", "effective_n", "cannot_tell")
-    view = risk_view(state)
-    return {name: view[name] for name in (*keys, *FIGURES) if name != "alarm_log_odds"}

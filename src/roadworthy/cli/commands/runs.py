@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from typer import Argument, Option
+from typer import Argument
 
-from roadworthy.cli import showing
+from roadworthy.cli import output
+from roadworthy.cli.options import Json
 
 
 def add_to(app: typer.Typer) -> None:
@@ -18,7 +19,7 @@ def add_to(app: typer.Typer) -> None:
 
 def runs(
     folder: Annotated[Path, Argument(help="Where runs are kept.")] = Path("runs"),
-    json: Annotated[bool, Option("--json", help="Print JSON and nothing else.")] = False,
+    json: Json = False,
 ) -> None:
     """List the runs in a folder, newest first."""
     from roadworthy.store import RunIndex, StoreError
@@ -27,13 +28,12 @@ def runs(
         raise StoreError(f"there is no folder {folder}; name the one that holds the runs")
     found = RunIndex(folder).runs()
     if json:
-        rows = [{**row, "folder": str(folder / row["folder"])} for row in found]
-        showing.print_json([{k: v for k, v in row.items() if k != "headline"} for row in rows])
+        output.print_json([{**row, "folder": str(folder / row["folder"])} for row in found])
         return
     if not found:
         print(f"no runs in {folder}")
         return
-    showing.print_table(
+    output.print_table(
         ("Run", "Created", "Verdict", "Version", "Cases"),
         [
             (

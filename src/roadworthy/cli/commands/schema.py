@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 from typer import Argument
 
-from roadworthy.cli import showing
+from roadworthy.cli import output
 
 
 def add_to(app: typer.Typer) -> None:
@@ -19,8 +19,7 @@ def _schema(
     of: Annotated[Literal["assessment", "report"], Argument(help="Which file.")] = "assessment",
 ) -> None:
     """Print the JSON schema of the assessment file or of report.json."""
-    if of == "report":
-        from roadworthy.report.json_report import schema as made
-    else:
-        from roadworthy.spec import schema as made
-    showing.print_json(made())
+    from roadworthy.spec import schema
+    from roadworthy.store.record import Record
+
+    output.print_json(Record.schema() if of == "report" else schema())

@@ -10,21 +10,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from roadworthy.analysis.risk.amounts import priced
-from roadworthy.cli import showing
-from roadworthy.cli.amounts import cost_of, many
+from roadworthy.cli import output
+from roadworthy.cli.options import Json
+from roadworthy.cli.output import cost_of, many, print_lines, print_table
+from roadworthy.cli.progress import open_progress
 
 if TYPE_CHECKING:
     import numpy as np
-    from rich.console import Console
 
     from roadworthy.analysis.simulation.experiment import (
+        AlarmRecord,
         Case,
+        Error,
         Simulated,
         Source,
         Watch,
         WatchedStream,
     )
-    from roadworthy.analysis.simulation.truth import AlarmRecord, Error
     from roadworthy.spec.simulation import Simulation
 
 NAMES = {"event_tree": "event tree (roadworthy)", "cbpe": "confidence (CBPE)"}
@@ -40,14 +42,14 @@ def add_to(app: typer.Typer) -> None:
 
 def simulate(
     file: Annotated[Path, typer.Argument(help="The simulation file; examples/runtime has some.")],
-    json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+    json: Json = False,
 ) -> None:
     """Draw streams whose truth is known, estimate without it, and show how far off estimates are."""
     from roadworthy.analysis.simulation import experiment
     from roadworthy.spec.simulation import Simulation
 
     spec = Simulation.read(file)
-    with showing.shown(quiet=json) as progress:
+    with open_progress(quiet=json) as progress:
         total = max(len(spec.detectors), 1) * spec.repeats * spec.experiment.events
         progress.stage("estimating streams", total)
         try:
@@ -60,9 +62,9 @@ def simulate(
         except experiment.ExperimentError as error:
             raise spec.error(error.place, str(error)) from error
     if json:
-        showing.print_json({"name": spec.title, **simulated.to_dict()})
+        output.print_json({"name": spec.title, **simulated.to_dict()})
     else:
-        _print(spec.title, simulated, showing.console())
+        _print(spec.title, simulated)
 
 
 def _monitor(spec: Simulation, source: Source) -> Watch | None:
@@ -111,48 +113,42 @@ def _watched(bundle: Any, cells: np.ndarray, window: int) -> WatchedStream:
     return WatchedStream(np.array(times), raised, cleared, looks_back)
 
 
-def _print(title: str, simulated: Simulated, out: Console) -> None:
+def _print(title: str, simulated: Simulated) -> None:
     made = simulated.experiment
     rows = ", ".join(f"{kind} {n:,}" for kind, n in simulated.calibrated_on.items())
-    lines = [
-        title,
-        f"Calibration rows: {rows}. Shifted events: {', '.join(simulated.streamed)}.",
-        f"Streams: {made.repeats} of {made.events:,} events, in windows of {made.window} events.",
-        *(f"note: {note}" for note in simulated.notes),
-    ]
-    for line in lines:
-        _line(out, line)
-    if len(simulated.cases) > 1:
-        _by_detector(simulated.cases, out)
-    else:
-        _by_estimator(simulated, out)
-    for letter, flag in _letters(simulated).items():
-        _line(out, f"{letter}  {flag}{_explained(simulated, flag)}")
+    print_lines(
+        [
+            title,
+            f"Calibration rows: {rows}. Shifted events: {', '.join(simulated.streamed)}.",
+            f"Streams: {made.repeats} of {made.events:,} events, in windows of {made.window} events.",
+            *(f"note: {note}" for note in simulated.notes),
+        ]
+    )
+    (_by_detector if len(simulated.cases) > 1 else _by_estimator)(simulated)
+    print_lines(f"flag: {_explained(simulated, flag)}" for flag in simulated.flags)
     records = [case.alarms for case in simulated.cases if case.alarms is not None]
     if records:
-        _line(out, _alarms(sum(records[1:], records[0]), simulated))
+        print_lines([_alarms(sum(records[1:], records[0]), simulated)])
 
 
-def _line(out: Console, text: str) -> None:
-    out.print(text, soft_wrap=True, markup=False, highlight=False)
-
-
-def _by_estimator(simulated: Simulated, out: Console) -> None:
+def _by_estimator(simulated: Simulated) -> None:
     """One row an estimator, for one source."""
     (case,) = simulated.cases
-    letters = {flag: letter for letter, flag in _letters(simulated).items()}
-    header = ["", "Rate", "Accuracy", cost_of(simulated.unit), "Estimated", "Flags"]
-    rows = []
-    for name, by in case.errors.items():
-        flags = ", ".join(f"{letters[f]} {share:.0%}" for f, share in case.flags[name].items())
-        cells = [_cell(by[q], q) for q in ("rate", "accuracy", "risk")]
-        rows.append([_title(name), *cells, f"{by['accuracy'].estimated:.0%}", flags])
+    header = ["", "Rate", "Accuracy", cost_of(simulated.unit), "Estimated"]
+    rows = [
+        [
+            _title(name),
+            *(_cell(by[quantity], quantity) for quantity in ("rate", "accuracy", "risk")),
+            f"{by['accuracy'].estimated:.0%}",
+        ]
+        for name, by in case.errors.items()
+    ]
     level = f"{simulated.experiment.confidence:.0%}"
     title = f"Mean absolute error (coverage of {level} intervals, their mean width)"
-    _table(out, title, header, rows)
+    print_table(header, rows, left=header, title=title)
     for reason in dict.fromkeys(case.cannot_tell.values()):
         names = "; ".join(_title(n) for n, why in case.cannot_tell.items() if why == reason)
-        _line(out, f"No estimate by {names}: {reason}.")
+        print_lines([f"No estimate by {names}: {reason}."])
 
 
 def _cell(error: Error, quantity: str) -> str:
@@ -165,12 +161,12 @@ def _cell(error: Error, quantity: str) -> str:
     return f"{value} ({error.coverage:.0%}, {digits.format(error.width)})"
 
 
-def _by_detector(cases: Sequence[Case], out: Console) -> None:
+def _by_detector(simulated: Simulated) -> None:
     """Errors by balanced accuracy, as figures 3 and 8 of the paper show them."""
     levels: dict[float, list[Case]] = {}
-    for case in cases:
+    for case in simulated.cases:
         levels.setdefault(round((case.tpr + case.tnr) / 2, 6), []).append(case)
-    names = list(cases[0].errors)
+    names = list(simulated.cases[0].errors)
     header = ["Balanced accuracy", "Detectors", *map(_title, names)]
     for quantity in ("rate", "accuracy"):
         rows = []
@@ -178,7 +174,7 @@ def _by_detector(cases: Sequence[Case], out: Console) -> None:
             errors = [[c.errors[n][quantity].mean_absolute for c in some] for n in names]
             rows.append([f"{level:.2f}", str(len(some)), *map(_mean, errors)])
         title = f"Mean absolute error of the {quantity}, by the detector's balanced accuracy"
-        _table(out, title, header, rows)
+        print_table(header, rows, left=header, title=title)
 
 
 def _mean(values: Sequence[float]) -> str:
@@ -193,10 +189,6 @@ def _title(name: str) -> str:
     return str(known[name].traits.get("title", name)) if name in known else NAMES.get(name, name)
 
 
-def _letters(simulated: Simulated) -> dict[str, str]:
-    return dict(zip("abcdefghijklmnopqrstuvwxyz", simulated.flags, strict=False))
-
-
 def _explained(simulated: Simulated, flag: str) -> str:
     """By estimator, the share of windows with a flag, and what it means."""
     shares = {
@@ -205,7 +197,7 @@ def _explained(simulated: Simulated, flag: str) -> str:
     }
     where = ", ".join(f"{_title(name)} {share:.0%}" for name, share in shares.items() if share)
     meaning = simulated.to_dict()["flags"][flag]
-    return f" ({where} of windows){f': {meaning}' if meaning else ''}."
+    return f"{flag} ({where} of windows){f': {meaning}' if meaning else ''}."
 
 
 def _alarms(record: AlarmRecord, simulated: Simulated) -> str:
@@ -228,16 +220,3 @@ def _alarms(record: AlarmRecord, simulated: Simulated) -> str:
             f"Under tolerable shift: {many(record.under_tolerable_shift, 'alarm')} in {events}."
         )
     return " ".join(said)
-
-
-def _table(out: Console, title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
-    for column in header:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    out.print(table)

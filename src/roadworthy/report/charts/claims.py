@@ -1,10 +1,11 @@
-"""Claims at a glance: one row a claim, value and deciding bound against the tick of its limit; one axis for each quantity.
+"""Claims at a glance: one row a claim, its value and deciding bound against the tick of its limit.
 
-The thick bar runs from the value to the one-sided bound that decided, the thin one is the interval. Claims of
-different quantities share no scale, so each quantity has a panel. The arrow at the limit points to where it holds.
+The thick bar runs from the value to the one-sided bound that decided, the thin one is the interval.
+Claims of different quantities share no scale, so each quantity has a panel. The arrow at the limit
+points to where it holds.
 
->>> row = ClaimRow("HAZ-07", "accuracy at least 0.85", "accuracy", 0.91, 0.90, 0.92, 0.85, "min", "met")
->>> "HAZ-07" in claims_chart([row], title="Claims")
+>>> row = ClaimRow("A-1", "accuracy at least 85%", "accuracy", 0.91, 0.90, 0.92, 0.85, "min", "met")
+>>> "A-1" in claims_chart([row], title="Claims")
 True
 """
 
@@ -15,7 +16,18 @@ from dataclasses import dataclass
 
 from .. import numbers
 from .rows import Layout, dot, known, whisker
-from .svg import SMALL, Scale, Svg, chart, domain, element, group, horizontal_axis, label, line
+from .svg import (
+    SMALL,
+    LinearScale,
+    Svg,
+    axis,
+    chart,
+    domain,
+    element,
+    group,
+    label,
+    line,
+)
 
 MARKS = {"met": "✓", "breached": "✗", "inconclusive": "?"}
 
@@ -49,82 +61,57 @@ def claims_chart(rows: Sequence[ClaimRow], *, title: str, width: float = 920) ->
     for quantity in dict.fromkeys(r.quantity for r in rows):
         panel = [r for r in rows if r.quantity == quantity]
         body.append(_panel(panel, layout, top))
-        top += _height(panel, layout)
+        top += 26 + layout.row * len(panel) + 34
     counts = ", ".join(f"{sum(r.status == s for r in rows)} {s}" for s in MARKS)
+    each = "Each a value with the bound that decided and its interval against its limit."
     return chart(
         body,
         name="claims",
         title=title,
-        description=f"{len(rows)} claims: {counts}. Each a value with the bound that decided and its interval against its limit.",
+        description=f"{len(rows)} claims: {counts}. {each}",
         width=width,
         height=top,
         grow=1.4 if layout.stacked else 1,
     )
 
 
-def _height(panel: Sequence[ClaimRow], layout: Layout) -> float:
-    return 26 + layout.row * len(panel) + 34
-
-
 def _panel(panel: Sequence[ClaimRow], layout: Layout, top: float) -> Svg:
-    style = panel[0].style
+    style, name = panel[0].style, panel[0].quantity.replace("_", " ")
     everything = [v for r in panel for v in (r.value, r.low, r.high, r.bound, r.limit, *r.members)]
     low, high = domain(everything, bounded=style == "percent", pad=0.1)
-    scale = Scale(low, high, layout.left, layout.right)
+    scale = LinearScale(low, high, layout.left, layout.right)
     start = top + 26
-    bottom = start + layout.row * len(panel)
+    space = layout.right - layout.left
     return group(
-        label(
-            panel[0].quantity.replace("_", " "),
-            layout.left,
-            top + 16,
-            class_="muted strong",
-            width=layout.right - layout.left,
-            font=SMALL,
-        ),
-        horizontal_axis(scale, start, bottom + 2, style),
+        label(name, layout.left, top + 16, class_="muted strong", width=space, font=SMALL),
+        axis(scale, start, start + layout.row * len(panel) + 2, style),
         *(_row(r, layout, scale, start + i * layout.row) for i, r in enumerate(panel)),
     )
 
 
-def _row(row: ClaimRow, layout: Layout, scale: Scale, top: float) -> Svg:
+def _row(row: ClaimRow, layout: Layout, scale: LinearScale, top: float) -> Svg:
     y = layout.mark_at(top)
-    parts = [
-        label(
-            row.id if layout.stacked else f"{row.id}  {row.text}",
-            0,
-            layout.text_at(top),
-            width=layout.label_width,
-        )
-    ]
-    if known(row.limit) and row.limit is not None:
-        parts.append(_limit(scale(row.limit), y, row.direction))
-    parts += [
+    marks: list[Svg] = []
+    if row.limit is not None and known(row.limit):
+        marks.append(_limit(scale(row.limit), y, row.direction))
+    marks += [
         element("circle", cx=scale(m), cy=y, r=3, class_="member") for m in row.members if known(m)
     ]
+    shown = row.shown or numbers.value(row.value, row.style)
     decided = known(row.bound) and known(row.value)
-    parts += whisker(scale, y, row.low, row.high, "interval" if decided else row.status)
+    marks += whisker(scale, y, row.low, row.high, "interval" if decided else row.status)
     if decided and row.bound is not None and row.value is not None:
-        parts += whisker(scale, y, min(row.value, row.bound), max(row.value, row.bound), row.status)
-        parts.append(
-            line(scale(row.bound), y - 5, scale(row.bound), y + 5, f"whisker {row.status}")
-        )
-    if known(row.value) and row.value is not None:
-        parts.append(dot(scale(row.value), y, row.status))
-    bound = f", bound {numbers.bound(row.bound, row.limit, row.style)}" if decided else ""
-    shown = f"{row.shown or numbers.value(row.value, row.style)}{bound}  {MARKS.get(row.status, '')} {row.status}"
-    parts.append(
-        label(
-            shown,
-            layout.width,
-            layout.text_at(top),
-            anchor="end",
-            class_=f"strong num {row.status}",
-            width=layout.number_width,
-        )
-    )
-    strip = element("rect", x=0, y=top, width=layout.width, height=layout.row, fill="transparent")
-    return group(strip, *parts, title=row.note or f"{row.id}: {shown}")
+        x = scale(row.bound)
+        marks += whisker(scale, y, min(row.value, row.bound), max(row.value, row.bound), row.status)
+        marks.append(line(x, y - 5, x, y + 5, f"whisker {row.status}"))
+        shown += f", bound {numbers.bound(row.bound, row.limit, row.style)}"
+    if row.value is not None and known(row.value):
+        marks.append(dot(scale(row.value), y, row.status))
+    shown += f"  {MARKS.get(row.status, '')} {row.status}"
+    name = row.id if layout.stacked else f"{row.id}  {row.text}"
+    class_ = f"strong num {row.status}"
+    note = row.note or f"{row.id}: {shown}"
+    return layout.drawn(top, name, marks, shown, class_=class_, note=note)
 
 
 def _limit(x: float, y: float, direction: str) -> Svg:

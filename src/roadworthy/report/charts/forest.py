@@ -1,6 +1,8 @@
-"""A forest plot: one row a slice or circumstance, value with interval, worst first or as given, the overall value as a dashed line.
+"""A forest plot: one row a slice or circumstance, value with interval; a dashed line is the overall
+value. Rows stand worst first, or as given.
 
->>> drawn = forest([ForestRow("Shirt", 0.71, 0.64, 0.77, "n = 200")], title="Accuracy by class", reference=0.91)
+>>> row = ForestRow("Shirt", 0.71, 0.64, 0.77, "n = 200")
+>>> drawn = forest([row], title="Accuracy by class", reference=0.91)
 >>> 'role="img"' in drawn and "Shirt" in drawn
 True
 """
@@ -15,13 +17,11 @@ from .. import numbers
 from .rows import Layout, dot, known, whisker
 from .svg import (
     SMALL,
-    Scale,
+    LinearScale,
     Svg,
+    axis,
     chart,
     domain,
-    element,
-    group,
-    horizontal_axis,
     label,
     line,
     text_width,
@@ -61,16 +61,14 @@ def forest(
     layout = Layout.of(width)
     everything = [v for r in ordered for v in (r.value, r.low, r.high)] + [reference]
     low, high = domain(everything, bounded=style == "percent")
-    scale = Scale(low, high, layout.left, layout.right)
+    scale = LinearScale(low, high, layout.left, layout.right)
     top = 26.0
     bottom = top + layout.row * len(ordered) + 4
-    body = [horizontal_axis(scale, top, bottom, style)]
-    if known(reference) and reference is not None:
+    body = [axis(scale, top, bottom, style)]
+    if reference is not None and known(reference):
         words = f"{reference_label} {reference_shown or numbers.value(reference, style)}"
         body += _reference(scale, reference, words, layout, top, len(ordered))
-    body += [
-        _row(row, i, layout, scale, top + i * layout.row, style) for i, row in enumerate(ordered)
-    ]
+    body += [_row(r, layout, scale, top + i * layout.row, style) for i, r in enumerate(ordered)]
     direction = f"{'Higher' if better == 'higher' else 'Lower'} is better."
     lowest = min(ordered, key=lambda r: _badness(r.value, better), default=None)
     worst = f" Worst: {lowest.label}, {numbers.value(lowest.value, style)}." if lowest else ""
@@ -92,16 +90,13 @@ def _badness(value: float | None, better: str) -> float:
 
 
 def _reference(
-    scale: Scale, at: float, text: str, layout: Layout, top: float, rows: int
+    scale: LinearScale, at: float, text: str, layout: Layout, top: float, rows: int
 ) -> list[Svg]:
     x = scale(at)
-    # On a phone a row's number stands above its bar: the line is broken there, or it would cross the number.
-    starts = [layout.mark_at(top + i * layout.row) for i in range(rows)]
-    pieces = (
-        [(y - 9, y + 9) for y in starts]
-        if layout.stacked
-        else [(top - 4, top + rows * layout.row + 4)]
-    )
+    pieces = [(top - 4, top + rows * layout.row + 4)]
+    if layout.stacked:  # the number stands above the bar, and a whole line would cross it
+        marks = [layout.mark_at(top + i * layout.row) for i in range(rows)]
+        pieces = [(y - 9, y + 9) for y in marks]
     half = text_width(text, SMALL) / 2
     centre = min(max(x, scale.start + half), scale.stop - half)
     return [
@@ -111,28 +106,13 @@ def _reference(
 
 
 def _row(
-    row: ForestRow, index: int, layout: Layout, scale: Scale, top: float, style: numbers.Style
+    row: ForestRow, layout: Layout, scale: LinearScale, top: float, style: numbers.Style
 ) -> Svg:
-    y = layout.mark_at(top)
-    shown = row.shown or numbers.value(row.value, style)
-    parts = [
-        label(row.label, 0, layout.text_at(top), width=layout.label_width),
-        *whisker(scale, y, row.low, row.high),
-    ]
-    if known(row.value) and row.value is not None:
-        parts.append(dot(scale(row.value), y))
-    else:
-        shown = shown if row.shown else "no value"
-    parts.append(
-        label(
-            shown,
-            layout.width,
-            layout.text_at(top),
-            anchor="end",
-            class_="ink num" if known(row.value) else "muted",
-            width=layout.number_width,
-        )
-    )
-    # The transparent strip makes the whole row answer to the pointer, not only the dot.
-    strip = element("rect", x=0, y=top, width=layout.width, height=layout.row, fill="transparent")
-    return group(strip, *parts, title=row.note or f"{row.label}: {shown}")
+    y, there = layout.mark_at(top), row.value is not None and known(row.value)
+    shown = row.shown or (numbers.value(row.value, style) if there else "no value")
+    marks = whisker(scale, y, row.low, row.high)
+    if row.value is not None and there:
+        marks.append(dot(scale(row.value), y))
+    class_ = "ink num" if there else "muted"
+    note = row.note or f"{row.label}: {shown}"
+    return layout.drawn(top, row.label, marks, shown, class_=class_, note=note)

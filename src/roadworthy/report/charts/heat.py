@@ -1,7 +1,8 @@
-"""A heat table: circumstance by supervisor, the number in each cell; the shade runs by lightness alone, so grey print keeps it.
+"""A heat table: circumstance by supervisor, the number in each cell; shades differ by lightness.
 
-Many columns have their names upright, and are broken into bands under each other only where even that is not enough; on a
-phone the table is turned over where it is shorter so. What is chosen has a star and a frame: never colour alone.
+Many columns have their names upright, and are broken into bands under each other if even that is
+not enough; on a phone the table is turned over if it is shorter so. What is chosen has a star and a
+frame: never colour alone.
 
 >>> drawn = heat(["clean"], ["max_softmax"], {("clean", "max_softmax"): HeatCell(0.91)}, title="AUC")
 >>> "0.91" in drawn
@@ -14,13 +15,13 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from .palette import STEPS
 from .rows import NARROW, known
-from .svg import FONT, SMALL, Svg, chart, element, group, label, text_width
+from .svg import FONT, SMALL, Svg, chart, element, group, label, rectangle, text_width, wrapped
 
 ROW = 26.0
 HEAD_LINES = 3
@@ -28,15 +29,13 @@ UPRIGHT = 170.0
 """The most that an upright name gets; a longer one has its whole in the tooltip."""
 SLIM = 27.0
 """The least width of a cell: a number of two digits in readable type."""
-LEGEND = 34.0
-STAR = "★ "
-BENEATH = "loss2"
-CORNER = 7.0
+LEGEND, SWATCH = 34.0, 16.0
+STAR, BENEATH = "★ ", "loss2"
 
 
 @dataclass(frozen=True)
 class Ramp:
-    """What the shades mean: the values of the palest and the strongest, and the words at both ends."""
+    """What the shades mean: values of the palest and the strongest, and the words at both ends."""
 
     name: str
     lowest: float
@@ -44,17 +43,7 @@ class Ramp:
     ends: tuple[str, str]
     share: bool = False
     below: str = ""
-    """What a value under the lowest means, where that is another matter: it has a tint and a corner of its own."""
-
-    def step(self, value: float) -> int:
-        """Which shade; beyond the ends as at the ends, and the number says so.
-
-        >>> RANKING.step(0.2), RANKING.step(0.5), RANKING.step(1.0), MISSED.step(0.5)
-        (0, 0, 7, 4)
-        """
-        return min(
-            max(int((value - self.lowest) / (self.highest - self.lowest) * STEPS), 0), STEPS - 1
-        )
+    """What a value under the lowest means, if that is another matter: it has a tint and a corner."""
 
     def beneath(self, value: float) -> bool:
         """Whether the value, as it is written, lies under the lowest, and that has a meaning.
@@ -64,15 +53,20 @@ class Ramp:
         """
         return bool(self.below) and round(value, 2) < self.lowest
 
-    def shade(self, value: float) -> str:
-        """The class of a cell."""
-        return BENEATH if self.beneath(value) else f"{self.name}{self.step(value)}"
+    def step(self, value: float) -> int:
+        """Which shade; beyond the ends as at the ends, and the number says so.
+
+        >>> RANKING.step(0.2), RANKING.step(0.5), RANKING.step(1.0), MISSED.step(0.5)
+        (0, 0, 7, 4)
+        """
+        step = int((value - self.lowest) / (self.highest - self.lowest) * STEPS)
+        return min(max(step, 0), STEPS - 1)
 
     def text(self, value: float, *, unit: bool) -> str:
         """The number in a cell; never rounded to all or none.
 
-        >>> RANKING.text(0.9996, unit=True), MISSED.text(0.9996, unit=True), MISSED.text(0.314, unit=False)
-        ('>.99', '>99%', '31')
+        >>> RANKING.text(0.9996, unit=True), MISSED.text(0.9996, unit=True)
+        ('>.99', '>99%')
         """
         if not self.share:
             return ">.99" if 0.995 <= value < 1 else f"{value:.2f}"
@@ -97,24 +91,22 @@ class HeatCell:
 
 
 @dataclass(frozen=True)
-class _Side:
-    """Rows or columns: their names, and which are chosen."""
+class _Grid:
+    """The table as it is laid out at a width."""
 
-    names: Sequence[str]
+    rows: Sequence[str]
+    columns: Sequence[str]
     starred: Collection[str]
-
-    def shown(self, name: str) -> str:
-        return STAR + name if name in self.starred else name
-
-
-@dataclass(frozen=True)
-class _Table:
-    """The table as it is laid out at a width: everything in the chart's own units, worked out once for all its cells."""
-
-    rows: _Side
-    columns: _Side
     width: float
-    turned: bool
+    turned: bool = False
+
+    def shown(self, name: str, *, column: bool) -> str:
+        """A name, with a star if it is a chosen column (or row, if the table is turned)."""
+        return STAR + name if self.chosen(name, column=column) else name
+
+    def chosen(self, name: str, *, column: bool) -> bool:
+        """Whether it is chosen."""
+        return column is not self.turned and name in self.starred
 
     @property
     def font(self) -> float:
@@ -123,49 +115,44 @@ class _Table:
 
     @cached_property
     def left(self) -> float:
-        longest = max(
-            (text_width(self.rows.shown(r), self.font) for r in self.rows.names), default=0.0
-        )
+        names = [self.shown(row, column=False) for row in self.rows]
+        longest = max((text_width(name, self.font) for name in names), default=0.0)
         return min(longest + 14, 126.0 if self.width < NARROW else 220.0)
 
     @cached_property
     def flat(self) -> bool:
         """Whether the names of the columns can lie; else they stand upright."""
-        roomy = 52 if self.width < NARROW else 76
-        return len(self.columns.names) * roomy <= self.width - self.left
-
-    @cached_property
-    def per_band(self) -> int:
-        n = len(self.columns.names)
-        most = n if self.flat else max(1, int((self.width - self.left) // SLIM))
-        bands = -(-n // most) if n else 0
-        return -(-n // bands) if bands else 1
-
-    @cached_property
-    def cell(self) -> float:
-        return min((self.width - self.left) / self.per_band, 170.0 if self.flat else 64.0)
+        needed = 52 if self.width < NARROW else 76
+        return len(self.columns) * needed <= self.width - self.left
 
     @cached_property
     def bands(self) -> list[Sequence[str]]:
-        return [
-            self.columns.names[i : i + self.per_band]
-            for i in range(0, len(self.columns.names), self.per_band)
-        ]
+        n = len(self.columns)
+        most = n if self.flat else max(1, int((self.width - self.left) // SLIM))
+        size = -(-n // -(-n // most)) if n else 1
+        return [self.columns[i : i + size] for i in range(0, n, size)]
+
+    @cached_property
+    def cell(self) -> float:
+        widest = max(map(len, self.bands), default=1)
+        return min((self.width - self.left) / widest, 170.0 if self.flat else 64.0)
 
     def lines(self, name: str) -> list[str]:
         """A column's name as it stands in the head, line by line."""
-        whole = self.columns.shown(name)
-        return _wrapped(whole, self.cell - 6) if self.flat else [whole]
+        if not self.flat:
+            return [self.shown(name, column=True)]
+        first, *rest = wrapped(name, self.cell - 6, SMALL, most=HEAD_LINES)
+        return [STAR + first if self.chosen(name, column=True) else first, *rest]
 
     def head(self, band: Sequence[str]) -> float:
         """Height of a band's head."""
         if self.flat:
             return max(len(self.lines(name)) for name in band) * 14 + 8
-        return min(max(text_width(self.columns.shown(name), SMALL) for name in band), UPRIGHT) + 12
+        return min(max(text_width(self.lines(name)[0], SMALL) for name in band), UPRIGHT) + 12
 
     @cached_property
     def height(self) -> float:
-        return sum(self.head(band) + len(self.rows.names) * ROW + 14 for band in self.bands)
+        return sum(self.head(band) + len(self.rows) * ROW + 14 for band in self.bands)
 
 
 def heat(
@@ -179,187 +166,127 @@ def heat(
     starred: Collection[str] = (),
 ) -> str:
     """The picture; a missing cell is a dash, and the columns in `starred` are marked as chosen."""
-    table = _Table(_Side(rows, ()), _Side(columns, starred), width, False)
+    grid = _Grid(rows, columns, starred, width)
     if width < NARROW:
-        turned = _Table(_Side(columns, starred), _Side(rows, ()), width, True)
-        table = min(table, turned, key=lambda t: t.height)
+        turned = _Grid(columns, rows, starred, width, turned=True)
+        grid = min(grid, turned, key=lambda g: g.height)
     body: list[Svg] = []
     top = 0.0
-    for band in table.bands:
-        first = top + table.head(band)
-        body += _head(table, band, first)
-        body += [
-            _row(table, r, band, cells, ramp, first + i * ROW)
-            for i, r in enumerate(table.rows.names)
-        ]
-        body += _frames(table, band, first)
-        top = first + len(table.rows.names) * ROW + 14
-    if table.bands and rows:
-        body.append(_legend(ramp, table, top))
-        top += LEGEND
-        if any(known(c.value) and ramp.beneath(c.value or 0.0) for c in cells.values()):
-            body.append(_legend_below(ramp, table, top - 8))
-            top += LEGEND - 12
+    for band in grid.bands:
+        first = top + grid.head(band)
+        body += _head(grid, band, first)
+        body += [_row(grid, r, band, cells, ramp, first + i * ROW) for i, r in enumerate(grid.rows)]
+        body += _frames(grid, band, first)
+        top = first + len(grid.rows) * ROW + 14
+    if grid.bands and rows:
+        below = any(known(c.value) and ramp.beneath(c.value or 0.0) for c in cells.values())
+        body.append(_legend(ramp, grid, top, below=below))
+        top += LEGEND + 22 * below
+    chosen = f" Chosen: {', '.join(starred)}." if starred else ""
     return chart(
         body,
         name="heat",
         title=title,
-        description=f"{len(rows)} rows by {len(columns)} columns; darker (in dark mode: lighter) is nearer to "
-        f"{ramp.highest:g}." + (f" Chosen: {', '.join(starred)}." if starred else ""),
+        description=f"{len(rows)} rows by {len(columns)} columns; darker (in dark mode: lighter) "
+        f"is nearer to {ramp.highest:g}.{chosen}",
         width=width,
         height=max(top - 8, 1),
         grow=1.4 if width < NARROW else 1,
     )
 
 
-def _head(table: _Table, band: Sequence[str], bottom: float) -> list[Svg]:
-    found = []
+def _head(grid: _Grid, band: Sequence[str], bottom: float) -> Iterator[Svg]:
     for i, name in enumerate(band):
-        middle = table.left + (i + 0.5) * table.cell
-        ink = "strong" if name in table.columns.starred else "muted"
-        if table.flat:
-            lines = table.lines(name)
+        middle, lines = grid.left + (i + 0.5) * grid.cell, grid.lines(name)
+        ink = "strong" if grid.chosen(name, column=True) else "muted"
+        if grid.flat:
+            place = {"width": grid.cell - 4, "font": SMALL}
+            first = bottom - 8 - 14 * (len(lines) - 1)
             parts = [
-                label(
-                    part,
-                    middle,
-                    bottom - 8 - 14 * (len(lines) - 1 - j),
-                    width=table.cell - 4,
-                    anchor="middle",
-                    class_=ink,
-                    font=SMALL,
-                )
+                label(part, middle, first + 14 * j, anchor="middle", class_=ink, **place)
                 for j, part in enumerate(lines)
             ]
-            found.append(group(*parts, title=name))
+            yield group(*parts, title=name)
         else:
-            upright = label(table.columns.shown(name), 0, 0, width=UPRIGHT, class_=ink, font=SMALL)
+            upright = label(lines[0], 0, 0, width=UPRIGHT, class_=ink, font=SMALL)
             turn = f"translate({middle + 4:.1f} {bottom - 6:.1f}) rotate(-90)"
-            found.append(group(upright, title=name, transform=turn))
-    return found
+            yield group(upright, title=name, transform=turn)
 
 
 def _row(
-    table: _Table,
+    grid: _Grid,
     row: str,
     band: Sequence[str],
     cells: Mapping[tuple[str, str], HeatCell],
     ramp: Ramp,
     top: float,
 ) -> Svg:
-    ink = "strong" if row in table.rows.starred else "ink"
-    parts = [
-        label(
-            table.rows.shown(row), 0, top + 17, width=table.left - 12, class_=ink, font=table.font
-        )
-    ]
+    ink = "strong" if grid.chosen(row, column=False) else "ink"
+    name, space = grid.shown(row, column=False), grid.left - 12
+    parts = [label(name, 0, top + 17, width=space, class_=ink, font=grid.font)]
     for i, column in enumerate(band):
-        found = cells.get(
-            (column, row) if table.turned else (row, column), HeatCell(None, "not measured here")
-        )
-        parts.append(
-            _cell(found, f"{row}, {column}", table.left + i * table.cell, top, table.cell, ramp)
-        )
+        key = (column, row) if grid.turned else (row, column)
+        found = cells.get(key, HeatCell(None, "not measured here"))
+        x = grid.left + i * grid.cell
+        parts.append(_cell(found, f"{row}, {column}", x, top, grid.cell, ramp))
     return group(*parts)
 
 
 def _cell(found: HeatCell, place: str, x: float, top: float, cell: float, ramp: Ramp) -> Svg:
     value = found.value if known(found.value) else None
-    shade = "blank" if value is None else ramp.shade(value)
-    shown = "–" if value is None else ramp.text(value, unit=cell >= 40)
-    ink = "muted" if value is None else f"num {shade}-ink" + (" strong" if found.picked else "")
-    frame = f"M{x + 3:.1f} {top + 3:.1f}h{cell - 6:.1f}v{ROW - 6:.1f}h{6 - cell:.1f}z"
-    return group(
-        element("rect", x=x + 1, y=top + 1, width=cell - 2, height=ROW - 2, rx=3, class_=shade),
-        *([_corner(x + 1, top + 1, shade)] if value is not None and ramp.beneath(value) else []),
-        *(
-            [element("path", d=frame, class_=f"picked {shade}-line")]
-            if found.picked and value is not None
-            else []
-        ),
-        label(
-            shown,
-            x + cell / 2,
-            top + 17,
-            anchor="middle",
-            class_=ink,
-            font=FONT if cell >= 40 else SMALL,
-        ),
-        title=found.note or f"{place}: {shown}",
-    )
+    shown, shade, ink, below = "–", "blank", "muted", False
+    if value is not None:
+        below, shown = ramp.beneath(value), ramp.text(value, unit=cell >= 40)
+        shade = BENEATH if below else f"{ramp.name}{ramp.step(value)}"
+        ink = f"num {shade}-ink" + (" strong" if found.picked else "")
+    parts = [rectangle(x + 1, top + 1, cell - 2, ROW - 2, rx=3, class_=shade)]
+    parts += [_corner(x + 1, top + 1)] if below else []
+    if found.picked and value is not None:
+        parts.append(_frame(x + 3, top + 3, cell - 6, ROW - 6, f"picked {shade}-line"))
+    font = FONT if cell >= 40 else SMALL
+    parts.append(label(shown, x + cell / 2, top + 17, anchor="middle", class_=ink, font=font))
+    return group(*parts, title=found.note or f"{place}: {shown}")
 
 
-def _corner(x: float, y: float, shade: str) -> Svg:
-    """The mark of a value that is worse than the scale's lowest: colour does not say it alone."""
-    return element(
-        "path",
-        d=f"M{x:.1f} {y:.1f}h{CORNER:.1f}l{-CORNER:.1f} {CORNER:.1f}z",
-        class_=f"{shade}-ink",
-    )
+def _corner(x: float, y: float) -> Svg:
+    """The mark of a value under the lowest: colour is not its only sign."""
+    return element("path", d=f"M{x:.1f} {y:.1f}h7l-7 7z", class_=f"{BENEATH}-ink")
 
 
-def _frames(table: _Table, band: Sequence[str], top: float) -> list[Svg]:
-    """A frame around each chosen column, or row where the table is turned."""
-    wide, high = table.cell * len(band), ROW * len(table.rows.names)
-    places = [
-        (table.left + i * table.cell, top, table.cell, high)
-        for i, c in enumerate(band)
-        if c in table.columns.starred
-    ]
-    places += [
-        (table.left, top + i * ROW, wide, ROW)
-        for i, r in enumerate(table.rows.names)
-        if r in table.rows.starred
-    ]
-    return [
-        element("path", d=f"M{x:.1f} {y:.1f}h{w:.1f}v{h:.1f}h{-w:.1f}z", class_="chosen")
-        for x, y, w, h in places
-    ]
+def _frames(grid: _Grid, band: Sequence[str], top: float) -> Iterator[Svg]:
+    """A frame around each chosen column, or row if the table is turned."""
+    for i, name in enumerate(band):
+        if grid.chosen(name, column=True):
+            x = grid.left + i * grid.cell
+            yield _frame(x, top, grid.cell, ROW * len(grid.rows), "chosen")
+    for i, name in enumerate(grid.rows):
+        if grid.chosen(name, column=False):
+            yield _frame(grid.left, top + i * ROW, grid.cell * len(band), ROW, "chosen")
 
 
-def _legend(ramp: Ramp, table: _Table, top: float) -> Svg:
-    """The shades from end to end, with what they mean; under the cells, or further left where it would not fit."""
+def _frame(x: float, y: float, width: float, height: float, class_: str) -> Svg:
+    d = f"M{x:.1f} {y:.1f}h{width:.1f}v{height:.1f}h{-width:.1f}z"
+    return element("path", d=d, class_=class_)
+
+
+def _legend(ramp: Ramp, grid: _Grid, top: float, *, below: bool) -> Svg:
+    """The shades from end to end, with what they mean; further left if they would not fit."""
     low, high = ramp.ends
-    before = text_width(low, SMALL) + 8
-    left = max(
-        min(table.left, table.width - before - 16 * STEPS - 8 - text_width(high, SMALL)), 0.0
-    )
+    before, swatches = text_width(low, SMALL) + 8, SWATCH * STEPS
+    left = max(min(grid.left, grid.width - before - swatches - 8 - text_width(high, SMALL)), 0.0)
     start = left + before
-    swatches = [
-        element(
-            "path", d=f"M{start + 16 * i:.1f} {top + 5:.1f}h16v11h-16z", class_=f"{ramp.name}{i}"
-        )
+    parts = [
+        rectangle(start + SWATCH * i, top + 5, SWATCH, 11, class_=f"{ramp.name}{i}")
         for i in range(STEPS)
     ]
-    return group(
+    parts += [
         label(low, left, top + 15, class_="muted", font=SMALL),
-        *swatches,
-        label(high, start + 16 * STEPS + 8, top + 15, class_="muted", font=SMALL),
-        class_="legend",
-    )
-
-
-def _legend_below(ramp: Ramp, table: _Table, top: float) -> Svg:
-    left = max(min(table.left, table.width - 24 - text_width(ramp.below, SMALL)), 0.0)
-    return group(
-        element("path", d=f"M{left:.1f} {top + 4:.1f}h16v13h-16z", class_=BENEATH),
-        _corner(left, top + 4, BENEATH),
-        label(ramp.below, left + 24, top + 15, class_="muted", font=SMALL),
-        class_="legend",
-    )
-
-
-def _wrapped(name: str, width: float) -> list[str]:
-    """The name in up to three lines, broken after underscores and blanks."""
-    pieces = name.replace("_", "_\n").replace(" ", " \n").replace("(", "\n(").split("\n")
-    lines = [pieces[0]]
-    for piece in pieces[1:]:
-        if (
-            text_width(lines[-1] + piece, SMALL) <= width
-            or len(lines) == HEAD_LINES
-            or lines[-1] == STAR
-        ):
-            lines[-1] += piece
-        else:
-            lines.append(piece)
-    return [part.strip() for part in lines]
+        label(high, start + swatches + 8, top + 15, class_="muted", font=SMALL),
+    ]
+    if below:
+        parts += [
+            rectangle(left, top + 30, SWATCH, 13, class_=BENEATH),
+            _corner(left, top + 30),
+            label(ramp.below, left + SWATCH + 8, top + 41, class_="muted", font=SMALL),
+        ]
+    return group(*parts, class_="legend")

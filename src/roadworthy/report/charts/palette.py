@@ -1,7 +1,8 @@
-"""One palette for every chart and page: after Okabe and Ito (2008), darkened or lightened until text in it is readable.
+"""One palette for every chart and page: after Okabe and Ito (2008), adjusted until text is readable.
 
-The colours are CSS custom properties, so a picture follows the reader's light or dark setting, and prints light. Colour never
-speaks alone: a status has a mark and a shape too. The ramp runs in one hue by lightness, so it survives greyscale.
+The colours are CSS custom properties, so a picture follows the reader's light or dark setting, and
+prints light. Colour is never the only sign: a status has a mark and a shape too. A ramp runs in one
+hue by lightness, so it survives greyscale.
 
 >>> round(contrast(LIGHT["breached"], LIGHT["surface"]), 1) >= 4.5
 True
@@ -10,6 +11,8 @@ True
 """
 
 from __future__ import annotations
+
+from importlib import resources
 
 LIGHT: dict[str, str] = {
     "page": "#f5f6f8",
@@ -45,38 +48,20 @@ DARK: dict[str, str] = {
     "breached-soft": "#3a2118",
     "inconclusive-soft": "#362a10",
 }
-RAMP_LIGHT = (
-    "#eef4fa",
-    "#d6e6f4",
-    "#b5d3eb",
-    "#8cbbdd",
-    "#5c9dcb",
-    "#2877ad",
-    "#0f6099",
-    "#07477a",
-)
-RAMP_DARK = ("#1a2632", "#1c354a", "#1d4666", "#225c86", "#3a78a8", "#5f98c6", "#8bbbe2", "#bcdcf5")
-LOSS_LIGHT = (
-    "#fdf3ec",
-    "#fae0d0",
-    "#f6c5a9",
-    "#eea37c",
-    "#de7f4e",
-    "#bd5214",
-    "#994000",
-    "#732e00",
-)
-LOSS_DARK = ("#2b201b", "#412619", "#5a2f19", "#7a3d1c", "#a35527", "#cb7640", "#ee9d69", "#ffc7a3")
-"""A second ramp, for what is lost: strong is bad, and must not look like the ramp on which strong is good."""
-STEPS = len(RAMP_LIGHT)
+RAMP_LIGHT = "#eef4fa #d6e6f4 #b5d3eb #8cbbdd #5c9dcb #2877ad #0f6099 #07477a"
+RAMP_DARK = "#1a2632 #1c354a #1d4666 #225c86 #3a78a8 #5f98c6 #8bbbe2 #bcdcf5"
+LOSS_LIGHT = "#fdf3ec #fae0d0 #f6c5a9 #eea37c #de7f4e #bd5214 #994000 #732e00"
+LOSS_DARK = "#2b201b #412619 #5a2f19 #7a3d1c #a35527 #cb7640 #ee9d69 #ffc7a3"
+"""Two ramps, pale to strong: strong is good on the first, and bad on the one for what is lost."""
+STEPS = len(RAMP_LIGHT.split())
 
 
 def css() -> str:
-    """The custom properties, light by default and in print, dark where the reader asks for it, and the charts' classes."""
+    """The custom properties, light by default and in print, dark if asked for; the charts' classes."""
     return (
         f":root{{color-scheme:light dark;{_properties(LIGHT, RAMP_LIGHT, LOSS_LIGHT)}}}\n"
         f"@media screen and (prefers-color-scheme:dark){{:root{{{_properties(DARK, RAMP_DARK, LOSS_DARK)}}}}}\n"
-        + _CLASSES
+        + (resources.files("roadworthy.report") / "assets/charts.css").read_text(encoding="utf-8")
         + _ramp()
     )
 
@@ -99,11 +84,11 @@ def ink_on(colour: str) -> str:
     return max(("#10161d", "#ffffff"), key=lambda ink: contrast(ink, colour))
 
 
-def _properties(colours: dict[str, str], ramp: tuple[str, ...], loss: tuple[str, ...]) -> str:
+def _properties(colours: dict[str, str], ramp: str, loss: str) -> str:
     steps = {
         f"{name}{i}": c
         for name, shades in (("ramp", ramp), ("loss", loss))
-        for i, c in enumerate(shades)
+        for i, c in enumerate(shades.split())
     }
     inks = {f"{name}-ink": ink_on(c) for name, c in steps.items()}
     return "".join(f"--rw-{name}:{colour};" for name, colour in (colours | steps | inks).items())
@@ -115,33 +100,3 @@ def _ramp() -> str:
         f".rw-chart .{step}-line{{stroke:var(--rw-{step}-ink)}}\n"
         for step in (f"{name}{i}" for name in ("ramp", "loss") for i in range(STEPS))
     )
-
-
-_CLASSES = """\
-.rw-chart{display:block;width:100%;height:auto;overflow:visible}
-.rw-chart text{font-family:inherit;fill:var(--rw-ink);paint-order:stroke;stroke:var(--rw-surface);stroke-width:3px}
-.rw-heat text{stroke:none}
-.rw-chart .muted{fill:var(--rw-muted)}
-.rw-chart .strong{font-weight:600}
-.rw-chart .num{font-variant-numeric:tabular-nums}
-.rw-chart .grid{stroke:var(--rw-grid);stroke-width:1}
-.rw-chart .edge{stroke:var(--rw-edge);stroke-width:1;fill:none}
-.rw-chart .reference{stroke:var(--rw-muted);stroke-width:1.25;stroke-dasharray:4 3;fill:none}
-.rw-chart .limit{stroke:var(--rw-ink);stroke-width:2.5}
-.rw-chart .whisker{stroke:var(--rw-accent);stroke-width:2.5;stroke-linecap:round;fill:none}
-.rw-chart .whisker.interval{stroke:var(--rw-muted);stroke-width:1.5;stroke-opacity:.6}
-.rw-chart .whisker.thin{stroke-width:1.5;stroke-opacity:.55}
-.rw-chart .dot{fill:var(--rw-accent)}
-.rw-chart .curve{stroke:var(--rw-accent);stroke-width:2;stroke-linejoin:round;fill:none}
-.rw-chart .band{fill:var(--rw-band)}
-.rw-chart .member{fill:none;stroke:var(--rw-muted);stroke-width:1.1}
-.rw-chart .blank{fill:var(--rw-raised)}
-.rw-chart .stripe{fill:var(--rw-raised)}
-.rw-chart .chosen{fill:none;stroke:var(--rw-ink);stroke-width:1.75;stroke-linejoin:round}
-.rw-chart .picked{fill:none;stroke-width:1.5}
-.rw-chart .met{fill:var(--rw-met)}.rw-chart .breached{fill:var(--rw-breached)}
-.rw-chart .inconclusive{fill:var(--rw-inconclusive)}
-.rw-chart .whisker.met{stroke:var(--rw-met)}.rw-chart .whisker.breached{stroke:var(--rw-breached)}
-.rw-chart .whisker.inconclusive{stroke:var(--rw-inconclusive)}
-.rw-chart .hollow{fill:var(--rw-surface);stroke:var(--rw-inconclusive);stroke-width:2.25}
-"""

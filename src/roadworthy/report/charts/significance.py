@@ -1,6 +1,7 @@
-"""Significance against loss: how much a circumstance matters (exposure x likelihood x severity, 1 to 125) and how much it takes.
+"""Significance against loss: how much a circumstance matters, and how much it takes.
 
-What lies at the upper right is where to work first. Labels never overlap: where there is no room the dot keeps its tooltip.
+Significance is exposure x likelihood x severity, 1 to 125. What lies at the upper right is where to
+work first. Labels never overlap: a dot without space for one keeps its tooltip.
 
 >>> drawn = significance_chart([SignificancePoint("fog", 60, 0.34)], title="Where to work first")
 >>> "fog" in drawn
@@ -17,20 +18,26 @@ from .. import numbers
 from .rows import NARROW, dot, known
 from .svg import (
     SMALL,
-    Scale,
+    LinearScale,
     Svg,
+    axis,
     chart,
     domain,
     fit,
     group,
-    horizontal_axis,
     label,
     line,
     text_width,
-    vertical_axis,
 )
 
 HIGHEST = 125.0
+LONGEST = 150.0
+"""Width of a label, at most."""
+AROUND = (
+    *(("start", 9, 4), ("end", -9, 4), ("middle", 0, -10), ("middle", 0, 18)),
+    *(("start", 8, -8), ("start", 8, 16), ("end", -8, -8), ("end", -8, 16)),
+)
+"""Where a label may stand beside its dot, the best place first."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +53,7 @@ class SignificancePoint:
 
 
 class Box(NamedTuple):
-    """Left, top, right, bottom."""
+    """A rectangle that something takes up."""
 
     left: float
     top: float
@@ -55,12 +62,13 @@ class Box(NamedTuple):
 
     def meets(self, other: Box) -> bool:
         """Whether the two overlap."""
-        return (
-            self.left < other.right
-            and other.left < self.right
-            and self.top < other.bottom
-            and other.top < self.bottom
-        )
+        across = self.left < other.right and other.left < self.right
+        return across and self.top < other.bottom and other.top < self.bottom
+
+    def within(self, other: Box) -> bool:
+        """Whether the other holds it."""
+        across = self.left >= other.left and self.right <= other.right
+        return across and self.top >= other.top and self.bottom <= other.bottom
 
 
 def significance_chart(
@@ -72,101 +80,58 @@ def significance_chart(
         key=lambda p: -(p.significance or 0) * max(p.loss or 0, 0.001),
     )
     narrow = width < NARROW
-    left, right, top, bottom = 46.0, width - 4, 30.0, (300.0 if narrow else 330.0)
-    low, high = domain(
-        [v for p in drawn for v in (p.loss, p.low, p.high)] + [0.0], bounded=False, pad=0.08
-    )
-    across, up = Scale(0, HIGHEST, left, right), Scale(low, high, bottom, top)
+    frame = Box(46.0, 24.0, width - 4, 300.0 if narrow else 330.0)
+    losses = [v for p in drawn for v in (p.loss, p.low, p.high)]
+    low, high = domain([*losses, 0.0], bounded=False, pad=0.08)
+    across = LinearScale(0, HIGHEST, frame.left, frame.right)
+    up = LinearScale(low, high, frame.bottom, frame.top + 6)
+    below = "Significance" + ("" if narrow else " (exposure × likelihood × severity)")
     body = [
-        horizontal_axis(across, top, bottom, "plain"),
-        vertical_axis(up, left, right, "percent", count=6),
-        line(left, up(0), right, up(0), "edge"),
+        axis(across, frame.top + 6, frame.bottom, "plain"),
+        axis(up, frame.left, frame.right, "percent", vertical=True, count=6),
+        line(frame.left, up(0), frame.right, up(0), "edge"),
         label("Relative loss at the worst level", 0, 14, class_="muted", font=SMALL),
-        label(
-            "Significance" if narrow else "Significance (exposure × likelihood × severity)",
-            right,
-            bottom + 36,
-            anchor="end",
-            class_="muted",
-            font=SMALL,
-        ),
+        label(below, frame.right, frame.bottom + 36, anchor="end", class_="muted", font=SMALL),
     ]
     places = [(across(p.significance or 0), up(p.loss or 0)) for p in drawn]
-    spans = [_span(p, up, y) for p, (_, y) in zip(drawn, places, strict=True)]
-    names = _names(drawn, places, spans, Box(left, top - 6, right, bottom))
-    for point, (x, y), (above, below), name in zip(drawn, places, spans, names, strict=True):
-        bar = [line(x, above, x, below, "whisker thin")] if below > above else []
-        body.append(
-            group(*bar, dot(x, y), *([name] if name else []), title=point.note or _note(point))
-        )
-    silent = sum(n is None for n in names)
+    bars = [_bar(p, x, up) for p, (x, _) in zip(drawn, places, strict=True)]
+    taken = [Box(x - 6, y - 6, x + 6, y + 6) for x, y in places] + [b for b in bars if b]
+    unnamed = 0
+    for point, (x, y), bar in zip(drawn, places, bars, strict=True):
+        parts = [line(x, bar.top, x, bar.bottom, "whisker thin")] if bar else []
+        name = _name(point.name, x, y, taken, frame)
+        unnamed += name is None
+        parts += [dot(x, y), *([name] if name else [])]
+        shown = f"relative loss {numbers.value(point.loss, 'percent')}"
+        note = f"{point.name}: significance {point.significance:g}, {shown}"
+        body.append(group(*parts, title=point.note or note))
+    without = f"; {unnamed} dots are too close to others to be labelled, the table names them"
     return chart(
         body,
         name="significance",
         title=title,
         description=f"{len(drawn)} circumstances, significance against relative loss"
-        + (
-            f"; {silent} dots are too close to others to be labelled, the table names them"
-            if silent
-            else ""
-        )
-        + ".",
+        f"{without if unnamed else ''}.",
         width=width,
-        height=bottom + 44,
+        height=frame.bottom + 44,
         grow=1.4 if narrow else 1,
     )
 
 
-def _note(point: SignificancePoint) -> str:
-    return f"{point.name}: significance {point.significance:g}, relative loss {numbers.value(point.loss, 'percent')}"
-
-
-def _span(point: SignificancePoint, up: Scale, y: float) -> tuple[float, float]:
-    """From where to where the interval reaches, top first."""
+def _bar(point: SignificancePoint, x: float, up: LinearScale) -> Box | None:
+    """Where the interval is drawn; None if there is none."""
     if point.low is None or point.high is None or not (known(point.low) and known(point.high)):
-        return y, y
-    return up(point.high), up(point.low)
+        return None
+    return Box(x - 2, up(point.high), x + 2, up(point.low))
 
 
-def _names(
-    points: Sequence[SignificancePoint],
-    places: Sequence[tuple[float, float]],
-    spans: Sequence[tuple[float, float]],
-    frame: Box,
-) -> list[Svg | None]:
-    """A label for each dot that has room for one, the weightiest first."""
-    taken = [Box(x - 6, y - 6, x + 6, y + 6) for x, y in places]
-    taken += [
-        Box(x - 2, above, x + 2, below)
-        for (x, _), (above, below) in zip(places, spans, strict=True)
-    ]
-    names: list[Svg | None] = []
-    for point, (x, y) in zip(points, places, strict=True):
-        text = fit(point.name, 150, SMALL)
-        wide = text_width(text, SMALL)
-        choices = [
-            ("start", x + 9, y + 4),
-            ("end", x - 9, y + 4),
-            ("middle", x, y - 10),
-            ("middle", x, y + 18),
-            ("start", x + 8, y - 8),
-            ("start", x + 8, y + 16),
-            ("end", x - 8, y - 8),
-            ("end", x - 8, y + 16),
-        ]
-        name = None
-        for anchor, tx, ty in choices:
-            start = tx - {"start": 0.0, "middle": wide / 2, "end": wide}[anchor]
-            box = Box(start - 2, ty - 11, start + wide + 2, ty + 4)
-            inside = (
-                box.left >= frame.left
-                and box.right <= frame.right
-                and box.top >= frame.top
-                and box.bottom <= frame.bottom
-            )
-            if inside and not any(box.meets(t) for t in taken):
-                taken.append(box)
-                name = label(point.name, tx, ty, width=150, anchor=anchor, font=SMALL)
-                break
-        names.append(name)
-    return names
+def _name(name: str, x: float, y: float, taken: list[Box], frame: Box) -> Svg | None:
+    """The label of a dot at the first free place, which is then taken; None if there is none."""
+    wide = text_width(fit(name, LONGEST, SMALL), SMALL)
+    for anchor, right, down in AROUND:
+        start = x + right - {"start": 0.0, "middle": wide / 2, "end": wide}[anchor]
+        box = Box(start - 2, y + down - 11, start + wide + 2, y + down + 4)
+        if box.within(frame) and not any(box.meets(t) for t in taken):
+            taken.append(box)
+            return label(name, x + right, y + down, width=LONGEST, anchor=anchor, font=SMALL)
+    return None

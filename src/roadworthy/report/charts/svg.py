@@ -13,7 +13,8 @@ Plain strings are escaped; only what the builder itself made (`Svg`) goes in as 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
@@ -83,14 +84,17 @@ def fit(text: str, width: float, font: float = FONT) -> str:
     return text.rstrip() + "…"
 
 
-def wrapped(text: str, width: float, font: float = FONT) -> list[str]:
-    """The text in as many lines as it takes, broken at blanks."""
-    first, *words = text.split(" ")
+def wrapped(text: str, width: float, font: float = FONT, *, most: float = math.inf) -> list[str]:
+    """The text in as many lines as it takes, broken at blanks, after underscores and at brackets."""
+    first, *pieces = re.findall(r"\(?[^\s_(]*_?\s?", text)
     lines = [first]
-    for word in words:
-        longer = f"{lines[-1]} {word}"
-        lines = [*lines[:-1], longer] if text_width(longer, font) <= width else [*lines, word]
-    return lines
+    for piece in pieces:
+        fits = text_width((lines[-1] + piece).rstrip(), font) <= width
+        if fits or not piece or len(lines) >= most:
+            lines[-1] += piece
+        else:
+            lines.append(piece)
+    return [part.strip() for part in lines]
 
 
 def label(
@@ -118,13 +122,25 @@ def label(
     )
 
 
+def rectangle(
+    x: float, y: float, width: float, height: float, **attributes: str | float | None
+) -> Svg:
+    """A rectangle."""
+    return element("rect", x=x, y=y, width=width, height=height, **attributes)
+
+
+def strip(x: float, y: float, width: float, height: float) -> Svg:
+    """What makes a whole row answer to the pointer, not only its marks."""
+    return rectangle(x, y, width, height, fill="transparent")
+
+
 def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> Svg:
     """A straight line."""
     return element("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
 
 
 @dataclass(frozen=True)
-class Scale:
+class LinearScale:
     """A straight map from values to places; a value beyond the end stays at the end."""
 
     low: float
@@ -149,11 +165,8 @@ def domain(
     low, high = (min(finite), max(finite)) if finite else (0.0, 1.0)
     flat = high - low <= 1e-9 * max(1.0, abs(high))
     air = max(abs(high) * 0.1, 0.05) if flat else pad * (high - low)
-    floor, ceiling = (
-        (0.0 if low >= 0 else -math.inf, 1.0 if high <= 1 else math.inf)
-        if bounded
-        else (-math.inf, math.inf)
-    )
+    floor = 0.0 if bounded and low >= 0 else -math.inf
+    ceiling = 1.0 if bounded and high <= 1 else math.inf
     low, high = max(low - air, floor), min(high + air, ceiling)
     return round(low, 12), round(high, 12)
 
@@ -176,38 +189,33 @@ def tick_text(places: list[float], style: str) -> list[str]:
     return [f"{v:,.{decimals}f}".replace("-", "−") + unit for v in shown]
 
 
-def horizontal_axis(scale: Scale, top: float, bottom: float, style: str) -> Svg:
-    """Grid lines from top to bottom, and the numbers under them."""
-    places = ticks(scale.low, scale.high, max(2, int((scale.stop - scale.start) / 72)))
-    grid = [line(scale(p), top, scale(p), bottom, "grid") for p in places]
-    numbers = [
-        label(t, scale(p), bottom + 16, anchor="middle", class_="muted num", font=SMALL)
-        for p, t in zip(places, tick_text(places, style), strict=True)
-    ]
-    return group(*grid, *numbers)
-
-
-def vertical_axis(
-    scale: Scale, left: float, right: float, style: str, *, numbers: bool = True, count: int = 5
+def axis(
+    scale: LinearScale,
+    start: float,
+    stop: float,
+    style: str,
+    *,
+    vertical: bool = False,
+    numbered: bool = True,
+    count: int = 5,
 ) -> Svg:
-    """Grid lines from left to right, and the numbers left of them."""
+    """Grid lines from start to stop, and the numbers below them, or left of them if `vertical`."""
+    if not vertical:
+        count = max(2, int((scale.stop - scale.start) / 72))
     places = ticks(scale.low, scale.high, count)
-    grid = [line(left, scale(p), right, scale(p), "grid") for p in places]
-    shown = [
-        label(t, left - 6, scale(p) + 4, anchor="end", class_="muted num", font=SMALL)
-        for p, t in zip(places, tick_text(places, style), strict=True)
-        if numbers
-    ]
-    return group(*grid, *shown)
+    parts = []
+    for at, words in zip(map(scale, places), tick_text(places, style), strict=True):
+        ends = (start, at, stop, at) if vertical else (at, start, at, stop)
+        parts.append(line(*ends, "grid"))
+        if numbered:
+            x, y, anchor = (start - 6, at + 4, "end") if vertical else (at, stop + 16, "middle")
+            parts.append(label(words, x, y, anchor=anchor, class_="muted num", font=SMALL))
+    return group(*parts)
 
 
-def joined(points: Iterable[tuple[float, float]]) -> str:
+def points_text(points: Iterable[tuple[float, float]]) -> str:
     """Points as the attribute of a polygon or polyline."""
     return " ".join(f"{_number(x)},{_number(y)}" for x, y in points)
-
-
-Number = Callable[[float | None], str]
-"""How a chart writes a value; the report hands in its own way."""
 
 
 def _number(x: float) -> str:

@@ -12,8 +12,8 @@ const charts = (() => {
   // Readings come in the order of looks. What the alarm watches is of events as they arrive: each look has the time of the newest
   // event there was, which never goes back.
   const byArrival = () => { let newest = -Infinity; return readings.map((r) => ({ ...r, time: newest = Math.max(newest, r.time) })); };
-  // Figures are by the time of events: after late ones, looks at the last events by time tell anew of them, and take the place of
-  // what was told. Points before stay as they were drawn, also where late events belong there.
+  // Figures are by the time of events: after late events, the readings of the last events are drawn anew in place of the earlier
+  // ones. Points before stay as they were drawn, even if late events belong there.
   const byTime = () => {
     const kept = [];
     for (const r of readings) {
@@ -44,7 +44,7 @@ const charts = (() => {
     return high - low < 10 ? [low - 300, high + 300] : [low - 0.01 * (high - low), high + 0.01 * (high - low)];
   };
 
-  function untold(u, shown) { // the time of which nobody can tell
+  function untold(u, shown) { // times without an estimate
     const { ctx, bbox } = u, edge = (i, j) => u.valToPos((shown[i].time + (shown[j] || shown[i]).time) / 2, "x", true);
     ctx.save();
     ctx.beginPath(); ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height); ctx.clip();
@@ -220,7 +220,7 @@ const charts = (() => {
       plots.push(chart);
       return figure;
     };
-    const ends = bundle.alarm ? [["alarm", "raised"], ["cleared", "cleared"], ["ended", "the scores’ own alarm ended, labels keep it on"], ["untold", "nobody can tell"]] : [["untold", "nobody can tell"]];
+    const ends = bundle.alarm ? [["alarm", "raised"], ["cleared", "cleared"], ["ended", "the scores’ own alarm ended, labels keep it on"], ["untold", "no estimate"]] : [["untold", "no estimate"]];
     const spots = [0, 1, 2, 3, 4].flatMap((k) => k ? [logit(10 ** -k), -logit(10 ** -k)] : [0]).sort((a, b) => a - b);
     const first = make("figure-exceedance", "exceedance", [watches()], {
       range: () => [-EDGE - 0.3, EDGE + 0.3], series: [line()],

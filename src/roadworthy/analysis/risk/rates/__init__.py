@@ -2,36 +2,33 @@
 
 Every estimator takes counts of one window or of many and gives `Rates`: a value, an interval and
 flags for each window (Torpmann-Hagen et al. 2025, section 3.2.1). `mean_rate` believes the
-verdicts; `rogan_gladen` corrects them for false alarms and misses; `bayes_rate` does so with Beta
-posteriors; `likelihood_rate` and `posterior_rate` read score bins, which say more than verdicts;
-`batch_rate` and `mixed_batch_rate` read verdicts on whole batches; `paper_fallback_rate` is what the
-authors' code does. If no rate can be estimated, `CannotTell` says why.
+verdicts; `rogan_gladen` corrects them for false alarms and misses; `likelihood_rate` reads score
+bins, which say more than verdicts; `batch_rate` and `mixed_batch_rate` read verdicts on whole
+batches; `paper_fallback_rate` is what the authors' code does. If no rate can be estimated,
+`CannotTell` says why.
 
 >>> calibrated = Calibrated.from_table({"clean": [180, 20], "fog": [40, 160]})  # cleared, alarmed
->>> windows = rogan_gladen(verdict_counts(alarms=[5, 45, 90], n=100), calibrated)
+>>> windows = rogan_gladen(alarm_counts(alarms=[5, 45, 90], n=100), calibrated)
 >>> windows.value.round(3).tolist(), windows.flags["outside [FPR, TPR]"].tolist()
 ([0.0, 0.5, 1.0], [True, False, True])
 """
 
 from __future__ import annotations
 
-from .base import Calibrated, CannotTell, Rates, verdict_counts
+from .base import Calibrated, CannotTell, Rates, alarm_counts
 from .batches import batch_rate, mixed_batch_rate
-from .bayes import bayes_rate
-from .likelihood import likelihood_rate, posterior_rate
+from .likelihood import likelihood_rate
 from .rogan_gladen import mean_rate, paper_fallback_rate, rogan_gladen
 
 __all__ = [
-    "bayes_rate",
     "Calibrated",
     "CannotTell",
     "Rates",
+    "alarm_counts",
     "batch_rate",
-    "mixed_batch_rate",
     "likelihood_rate",
     "mean_rate",
+    "mixed_batch_rate",
     "paper_fallback_rate",
-    "posterior_rate",
     "rogan_gladen",
-    "verdict_counts",
 ]

@@ -1,12 +1,10 @@
-"""What estimators of the rate of shift share: calibration counts, the answer, and its flags.
+"""What estimators of the rate of shift share: calibration counts, and the answer.
 
 A verdict is a score in two bins: cleared and alarmed. Kinds of shift weigh the same, whatever their
 number of rows. A kind k is placed by its tilt: q_k is proportional to q exp(theta_k l), where q is
-the mean over kinds and l = log(q / clean); to first order
-theta_k = sum_b (q_kb - q_b) l_b / Var_q(l). Intervals are for a new kind, a draw of theta. Its
+the mean over kinds and l = log(q / clean). Intervals are for a new kind, a draw of theta. Its
 variance is that of the calibrated kinds less what sampling explains, times 1 + 1/K since their mean
-is uncertain too; one more kind, at the default `SPREAD`, keeps a few kinds that happen to agree
-from promising too much, and stands alone if there is only one.
+is uncertain too, with one more kind at the default `SPREAD`.
 
 >>> one = Calibrated.from_table({"clean": [180, 20], "fog": [40, 160]})
 >>> one.fpr, one.tpr, one.spread, round(one.tpr_variance**0.5, 3)
@@ -32,35 +30,16 @@ scores, where 0.15 to 0.25 differ little in error, and less covers unseen kinds 
 BIN_PRIOR = 1.0
 """Rows added to every bin. With the half row of Jeffreys a bin that few clean rows reached by chance
 speaks too loudly for shift: intervals at a rate of zero miss it in 7% of windows instead of 4%."""
-
 OUTSIDE = "outside [FPR, TPR]"
-MISMATCH = "calibration mismatch"
-WEAK = "weak detector"
-NO_EVENTS = "no events"
-REJECTED = "no rate fits"
-MIXED = "mixed batches"
 MEANING = {
     OUTSIDE: "the share of alarms is below the calibrated FPR or above the TPR, so that the estimate "
     "is 0 or 1; without shift, chance alone does this in half of the windows",
-    MISMATCH: "the share of alarms is farther outside [FPR, TPR] than chance explains: detection "
-    "rates are not those of the calibration",
-    WEAK: "the calibration does not exclude TPR + TNR <= 1: shifted cases may raise no more alarms "
-    "than clean ones",
-    NO_EVENTS: "nothing was counted, and no rate is excluded",
-    REJECTED: "no rate explains the scores of the window; the interval holds the rates that are "
-    "rejected least",
-    MIXED: "batches seem to hold clean and shifted events, but are read as all clean or all shifted; "
-    "use mixed_batches",
 }
 """What a flag means for the reader of a rate."""
 
 
 class CannotTell(ValueError):
     """No rate can be estimated from this calibration, whatever the stream is."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,20 +55,16 @@ class Rates:
 
     @classmethod
     def of(
-        cls, ends: Iterable[ArrayLike], confidence: float, flags: Mapping[str, ArrayLike]
+        cls, ends: Iterable[ArrayLike], confidence: float, *, outside: ArrayLike = False
     ) -> Rates:
         """From value, low and high, clipped to [0, 1] and the value within its interval."""
         point, least, most = (np.clip(np.asarray(x, dtype=np.float64), 0.0, 1.0) for x in ends)
-        where = {
-            flag: np.broadcast_to(np.asarray(mask, dtype=bool), point.shape)
-            for flag, mask in flags.items()
-        }
+        mask = np.broadcast_to(np.asarray(outside, dtype=bool), point.shape)
         low, high = np.minimum(least, point), np.maximum(most, point)
-        set_somewhere = {flag: mask for flag, mask in where.items() if mask.any()}
-        return cls(point, low, high, float(confidence), set_somewhere)
+        return cls(point, low, high, float(confidence), {OUTSIDE: mask} if mask.any() else {})
 
 
-def verdict_counts(alarms: ArrayLike, n: ArrayLike) -> Floats:
+def alarm_counts(alarms: ArrayLike, n: ArrayLike) -> Floats:
     """Counts of windows x (cleared, alarmed), from alarms and events of the windows."""
     k, size = np.broadcast_arrays(np.asarray(alarms, np.float64), np.asarray(n, np.float64))
     return np.stack([size - k, k], axis=-1)
@@ -120,8 +95,6 @@ class Calibrated:
     shifted: Floats
     """Rows by kind and bin."""
     kinds: tuple[str, ...] = ("shifted",)
-    spread_of_one: float = SPREAD
-    """`SPREAD`; 0 if streams are known to hold the one calibrated kind."""
 
     def __post_init__(self) -> None:
         bins = self.clean.shape[-1]
@@ -130,25 +103,19 @@ class Calibrated:
                 f"expected rows in two bins or more, the same for clean and for {self.kinds}; "
                 f"found shapes {self.clean.shape} and {self.shifted.shape}"
             )
-        for table in (self.clean, self.shifted):
-            if not np.isfinite(table).all() or (table < 0.0).any():
-                raise ValueError("calibration counts must be finite and not negative")
         if not self.clean.sum() > 0.0:
-            raise CannotTell(
-                "no clean calibration rows, so that the false-positive rate is unknown"
-            )
+            raise CannotTell("there are no clean calibration rows")
         if not len(self.kinds) or not (self.shifted.sum(axis=1) > 0.0).all():
-            raise CannotTell("no calibration rows of any shift, so that the TPR is unknown")
+            raise CannotTell("there are no calibration rows of any shift")
 
     @classmethod
-    def from_table(cls, rows: Mapping[str, ArrayLike], *, clean: str = "clean") -> Calibrated:
-        """From rows by bin of every kind; kinds without rows are left out."""
+    def from_table(cls, rows: Mapping[str, ArrayLike]) -> Calibrated:
+        """From rows by bin of "clean" and of every kind; kinds without rows are left out."""
         table = {kind: np.asarray(counts, dtype=np.float64) for kind, counts in rows.items()}
-        if clean not in table:
-            raise CannotTell(f"no clean calibration rows: no kind {clean!r} in {sorted(table)}")
-        kinds = tuple(kind for kind, n in table.items() if kind != clean and n.sum() > 0.0)
-        shifted = np.array([table[kind] for kind in kinds]).reshape(len(kinds), len(table[clean]))
-        return cls(table[clean], shifted, kinds)
+        clean = table.pop("clean", np.zeros(2))
+        kinds = tuple(kind for kind, n in table.items() if n.sum() > 0.0)
+        shifted = np.array([table[kind] for kind in kinds]).reshape(len(kinds), len(clean))
+        return cls(clean, shifted, kinds)
 
     @property
     def bins(self) -> int:
@@ -188,11 +155,11 @@ class Calibrated:
         q, ratio = self.shifted_shares, self.log_ratio
         variance = float(q @ (ratio - q @ ratio) ** 2)
         if len(self.kinds) == 1 or variance == 0.0:
-            return self.spread_of_one
+            return SPREAD
         tilts = (_shares(self.shifted) - q) @ ratio / variance
         chance = float(np.mean(1.0 / (self.shifted.sum(axis=1) * variance)))
         between = max(float(np.var(tilts, ddof=1)) - chance, 0.0) * (1.0 + 1.0 / len(tilts))
-        total = self.spread_of_one**2 + (len(tilts) - 1) * between
+        total = SPREAD**2 + (len(tilts) - 1) * between
         return min(math.sqrt(total / len(tilts)), 1.0)
 
     def draw_shares(
@@ -221,7 +188,6 @@ class Calibrated:
     @property
     def tpr_variance(self) -> float:
         """Of the true-positive rate of a new kind of shift."""
-        self.check_verdicts()
         seen = sum(_variance(rows) for rows in self.shifted) / len(self.kinds) ** 2
         alarmed = float(self.shifted_shares[1])
         ratio = float(self.log_ratio[1] - self.log_ratio[0])
@@ -240,12 +206,6 @@ class Calibrated:
                 f"TPR + TNR = {1.0 + gain:.3f} <= 1: shifted cases raise no more alarms than clean "
                 "ones, or too few rows say so"
             )
-
-    @property
-    def weak(self) -> bool:
-        """Whether TPR + TNR <= 1 lies within the one-sided 95% bound."""
-        deviation = math.sqrt(self.tpr_variance + self.fpr_variance)
-        return self.tpr - self.fpr <= 1.6449 * deviation
 
 
 def _shares(rows: Floats) -> Floats:

@@ -9,15 +9,15 @@ batches and read backwards. Verdicts on single events say more than either (appe
 
 >>> calibrated = Calibrated.from_table({"clean": [80, 20], "fog": [30, 70]})
 >>> windows = [[[13, 3]] * 9 + [[5, 11]] * 3, [[10, 6]] * 12]  # 12 batches of 16 events each
->>> found = batch_rate(windows, calibrated)
->>> found.value.round(2).tolist(), found.flags[MIXED].tolist()
-([0.25, 0.0], [False, True])
+>>> batch_rate(windows, calibrated).value.round(2).tolist()
+[0.25, 0.0]
 >>> mixed_batch_rate(windows, calibrated).value.round(1).tolist()
 [0.4, 0.0]
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,18 +26,15 @@ from numpy.typing import ArrayLike
 from roadworthy.analysis.calibration import Threshold, at_balanced_accuracy
 from roadworthy.registry import register
 
-from . import grid
 from .base import (
-    MIXED,
-    NO_EVENTS,
     Bools,
     Calibrated,
     CannotTell,
     Floats,
     Rates,
+    alarm_counts,
     alarms_and_events,
     bin_counts,
-    verdict_counts,
 )
 from .rogan_gladen import rogan_gladen
 
@@ -46,21 +43,15 @@ DRAWS = 2000
 CELLS = 200
 POINTS, POSSIBLE, EACH = 21, 40, 200
 """Rates at which the curve of mixed batches is measured, draws of the bins' shares, batches each."""
-DOUBT = 1.92
-"""By how much mixed batches must be the likelier reading before a window is flagged: half of
-chi-square's 95% point, since the two readings are the same without shift."""
 
 
 @register("estimators", "batches", reads="batches", title="Rogan-Gladen over batches")
 def batch_rate(counts: ArrayLike, calibrated: Calibrated, *, confidence: float = 0.95) -> Rates:
     """Rogan-Gladen over verdicts on batches, each taken as all clean or all shifted."""
     table = bin_counts(counts, calibrated.bins)
-    verdict = BatchVerdict.choose(calibrated, _size(table))
+    verdict = _BatchVerdict.choose(calibrated, table)
     known = verdict.counted(calibrated)
-    rates = rogan_gladen(verdict.verdicts(table), known, confidence=confidence)
-    doubted = uniformity(table, calibrated) <= -DOUBT if verdict.size > 1 else False
-    ends = rates.value, rates.low, rates.high
-    return Rates.of(ends, confidence, {**rates.flags, MIXED: doubted})
+    return rogan_gladen(verdict.verdicts(table), known, confidence=confidence)
 
 
 @register("estimators", "mixed_batches", reads="batches", title="verdicts on mixed batches")
@@ -69,28 +60,28 @@ def mixed_batch_rate(
 ) -> Rates:
     """The rate at which batches of events that are each clean or shifted alarm as often."""
     table = bin_counts(counts, calibrated.bins)
-    verdict = BatchVerdict.choose(calibrated, _size(table))
+    verdict = _BatchVerdict.choose(calibrated, table)
     k, n = alarms_and_events(verdict.verdicts(table))
     rng = np.random.default_rng([0, 2])
     sides = calibrated.clean_shares, calibrated.shifted_shares
     likeliest = _alarm_curve(verdict, *sides, POSSIBLE * EACH // 4, rng)
     possible = zip(*calibrated.draw_shares(POSSIBLE, 0, added=0.5), strict=True)
     curves = [_alarm_curve(verdict, *drawn, EACH, rng) for drawn in possible]
-    points, middles = np.linspace(0.0, 1.0, POINTS), grid.middles(CELLS)
+    points, middles = np.linspace(0.0, 1.0, POINTS), _at_angle((np.arange(CELLS) + 0.5) / CELLS)
     # The interval is that of a posterior averaged over what the bins' shares may be.
     chance = np.stack([np.interp(middles, points, curve) for curve in curves])
     # Windows of as many batches and alarms say the same: each pair is worked out once.
     pairs, which = np.unique(np.stack([k.ravel(), n.ravel()]), axis=1, return_inverse=True)
     log = [a * np.log(chance) + (m - a) * np.log1p(-chance) for a, m in pairs.T]
-    mass = grid.normalised(np.stack([np.exp(one - one.max()).sum(axis=0) for one in log]))
-    ends = grid.densest(mass[which.ravel()].reshape(*k.shape, CELLS), confidence)
+    mass = _normalised(np.stack([np.exp(one - one.max()).sum(axis=0) for one in log]))
+    ends = densest(mass[which.ravel()].reshape(*k.shape, CELLS), confidence)
     # A little slope makes a curve rise even if it is flat.
     value = np.interp(k / np.maximum(n, 1.0), likeliest + 1e-9 * points, points)
-    return Rates.of((value, *ends), confidence, {NO_EVENTS: n == 0.0})
+    return Rates.of((value, *ends), confidence)
 
 
 @dataclass(frozen=True, eq=False)
-class BatchVerdict:
+class _BatchVerdict:
     """Which batches of one size are called shifted."""
 
     size: int
@@ -99,8 +90,9 @@ class BatchVerdict:
     threshold: Threshold
 
     @classmethod
-    def choose(cls, calibrated: Calibrated, size: int) -> BatchVerdict:
-        """The cut of best TPR + TNR; kinds of shift weigh the same."""
+    def choose(cls, calibrated: Calibrated, table: Floats) -> _BatchVerdict:
+        """The cut of best TPR + TNR for the table's batches; kinds of shift weigh the same."""
+        size = int(table.sum(axis=-1).max(initial=1.0))
         rng, evidence = np.random.default_rng(0), calibrated.log_ratio
         clean, shifted = (
             rng.multinomial(size, shares, DRAWS) @ evidence / size
@@ -119,7 +111,7 @@ class BatchVerdict:
     def verdicts(self, table: Floats) -> Floats:
         """By window, the batches that are cleared and alarmed; one without events is neither."""
         alarmed, some = self.alarmed(table), table.sum(axis=-1) > 0.0
-        return verdict_counts(alarmed.sum(axis=-1), some.sum(axis=-1))
+        return alarm_counts(alarmed.sum(axis=-1), some.sum(axis=-1))
 
     def counted(self, calibrated: Calibrated) -> Calibrated:
         """Batches cleared and alarmed by kind: as many as the rows fill, shares by drawing many."""
@@ -136,45 +128,44 @@ class BatchVerdict:
         return Calibrated(np.array(table[0]), np.array(table[1:]), calibrated.kinds)
 
 
-def uniformity(table: Floats, calibrated: Calibrated) -> Floats:
-    """By window, the log-likelihood of uniform batches minus that of mixed ones, at best rates.
-
-    It reads verdicts on single events within each batch, which bunch if all events of a batch are
-    shifted or none. Positive speaks for batches that are all clean or all shifted.
-    """
-    from scipy.special import logsumexp
-
-    signs = calibrated.log_ratio > 0.0
-    rows = [
-        np.stack([r[..., ~signs].sum(axis=-1), r[..., signs].sum(axis=-1)], axis=-1)
-        for r in (calibrated.clean, calibrated.shifted)
-    ]
-    single = Calibrated(rows[0], rows[1], calibrated.kinds)
-    single.check_verdicts()
-    k, n = table[..., signs].sum(axis=-1), table.sum(axis=-1)
-    rate = np.linspace(0.0, 1.0, CELLS + 1)[:, None]
-    fpr, tpr = float(single.clean_shares[1]), float(single.shifted_shares[1])
-    clean, shifted = (k * np.log(t) + (n - k) * np.log1p(-t) for t in (fpr, tpr))
-    with np.errstate(divide="ignore"):
-        sides = np.log(rate) + shifted[..., None, :], np.log1p(-rate) + clean[..., None, :]
-    uniform = np.asarray(logsumexp(np.stack(sides), axis=0)).sum(axis=-1).max(axis=-1)
-    chance = tpr * rate[:, 0] + fpr * (1.0 - rate[:, 0])
-    total, events = k.sum(axis=-1)[..., None], n.sum(axis=-1)[..., None]
-    mixed = (total * np.log(chance) + (events - total) * np.log1p(-chance)).max(axis=-1)
-    return np.asarray(uniform - mixed)
-
-
-def _size(table: Floats) -> int:
-    return int(table.sum(axis=-1).max(initial=1.0))
-
-
 def _alarm_curve(
-    verdict: BatchVerdict, clean: Floats, shifted: Floats, batches: int, rng: np.random.Generator
+    verdict: _BatchVerdict, clean: Floats, shifted: Floats, batches: int, rng: np.random.Generator
 ) -> Floats:
     """The share of mixed batches that alarm, rate by rate; what falls between rates is chance."""
     rate = np.linspace(0.0, 1.0, POINTS)[:, None]
-    mixed = grid.normalised(rate * shifted + (1.0 - rate) * clean)
+    mixed = _normalised(rate * shifted + (1.0 - rate) * clean)
     drawn = rng.multinomial(verdict.size, mixed[:, None, :], (POINTS, batches))
     alarmed = verdict.alarmed(drawn).sum(axis=1)
     result: Floats = np.maximum.accumulate((alarmed + 0.5) / (batches + 1.0))
+    return result
+
+
+def densest(mass: Floats, confidence: float) -> tuple[Floats, Floats]:
+    """The ends of the heaviest cells (even in angle) that hold this much of the mass.
+
+    Equal tails would leave out the rates 0 and 1 even if they are the likeliest, and streams without
+    any shift are common.
+
+    >>> [round(float(end), 3) for end in densest(np.array([0.6, 0.3, 0.06, 0.04]), 0.8)]
+    [0.0, 0.5]
+    """
+    cells = mass.shape[-1]
+    order = np.argsort(-mass, axis=-1, kind="stable")
+    ranked = np.take_along_axis(mass, order, axis=-1)
+    before = np.cumsum(ranked, axis=-1) - ranked
+    inside = before < confidence * ranked.sum(axis=-1, keepdims=True)
+    held = np.empty(mass.shape, dtype=bool)
+    np.put_along_axis(held, order, inside, axis=-1)
+    first, last = held.argmax(axis=-1), cells - held[..., ::-1].argmax(axis=-1)
+    return _at_angle(first / cells), _at_angle(last / cells)
+
+
+def _at_angle(part: ArrayLike) -> Floats:
+    """The share at this part of the way from 0 to 1 in angle, on which Jeffreys' prior is even."""
+    result: Floats = np.sin(np.asarray(part, dtype=np.float64) * (math.pi / 2.0)) ** 2
+    return result
+
+
+def _normalised(mass: Floats) -> Floats:
+    result: Floats = mass / mass.sum(axis=-1, keepdims=True)
     return result

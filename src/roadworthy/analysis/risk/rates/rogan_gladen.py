@@ -24,16 +24,7 @@ from roadworthy.registry import register
 from roadworthy.statistics import wilson_bounds
 from roadworthy.statistics.arguments import tail_probability
 
-from .base import (
-    MISMATCH,
-    NO_EVENTS,
-    OUTSIDE,
-    WEAK,
-    Calibrated,
-    Floats,
-    Rates,
-    alarms_and_events,
-)
+from .base import Calibrated, Floats, Rates, alarms_and_events
 
 
 @register("estimators", "mean", reads="verdicts", title="mean of verdicts")
@@ -41,7 +32,7 @@ def mean_rate(counts: ArrayLike, calibrated: Calibrated, *, confidence: float = 
     """The share of alarms, as if every verdict were right."""
     k, size = alarms_and_events(counts)
     ends = _share(k, size), *wilson_bounds(k, size, confidence=confidence)
-    return Rates.of(ends, confidence, {NO_EVENTS: size == 0.0})
+    return Rates.of(ends, confidence)
 
 
 @register("estimators", "rogan_gladen", reads="verdicts", title="Rogan-Gladen")
@@ -74,17 +65,8 @@ def rogan_gladen(counts: ArrayLike, calibrated: Calibrated, *, confidence: float
     contradicted = (inner < 0.0) & bounded | (least > 1.0) | (most < 0.0)
     low = np.where(contradicted, value - half, least)
     high = np.where(contradicted, value + half, most)
-    nearest = np.clip(trace, fpr, calibrated.tpr)
-    of_end = np.where(trace < fpr, of_fpr, of_tpr)
-    chance = z * np.sqrt(nearest * (1.0 - nearest) / np.maximum(size, 1.0) + of_end)
-    flags = {
-        NO_EVENTS: ~some,
-        WEAK: calibrated.weak,
-        OUTSIDE: (trace != nearest) & some,
-        MISMATCH: (np.abs(trace - nearest) > chance) & some,
-    }
     ends = np.where(some, value, 0.0), np.where(some, low, 0.0), np.where(some, high, 1.0)
-    return Rates.of(ends, confidence, flags)
+    return Rates.of(ends, confidence, outside=_outside(trace, calibrated) & some)
 
 
 @register(
@@ -97,12 +79,15 @@ def paper_fallback_rate(
     calibrated.check_verdicts()
     k, size = alarms_and_events(counts)
     trace = _share(k, size)
-    outside = (trace < calibrated.fpr) | (trace > calibrated.tpr)
+    outside = _outside(trace, calibrated)
     ends = [trace, *wilson_bounds(k, size, confidence=confidence)]
     slope = calibrated.tpr - calibrated.fpr
     corrected = [np.where(outside, x, (x - calibrated.fpr) / slope) for x in ends]
-    flags = {OUTSIDE: outside & (size > 0.0), NO_EVENTS: size == 0.0}
-    return Rates.of(corrected, confidence, flags)
+    return Rates.of(corrected, confidence, outside=outside & (size > 0.0))
+
+
+def _outside(trace: Floats, calibrated: Calibrated) -> np.ndarray:
+    return (trace < calibrated.fpr) | (trace > calibrated.tpr)
 
 
 def _share(k: Floats, size: Floats) -> Floats:

@@ -1,6 +1,6 @@
 """A chart as a file of its own: with its colours, its ground and a font, for documents that have no style sheet of ours.
 
->>> from .svg import chart, element
+>>> from roadworthy.report.charts.svg import chart, element
 >>> drawn = chart([element("circle", r=2)], name="x", title="t", description="d", width=100, height=50)
 >>> alone = standalone(drawn)
 >>> alone.startswith("<svg") and "--rw-ink" in alone and 'width="100"' in alone
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 
-from .palette import css
+from roadworthy.report.charts.palette import css
 
 PAD = 16.0
 

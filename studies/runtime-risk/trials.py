@@ -2,7 +2,8 @@
 
 *Same*: one kind, half of its rows calibrate and the other half streams. *Unseen*: one kind calibrates, another streams, for every
 ordered pair. *Left out*: all kinds but one calibrate, that one streams. Clean rows that calibrate and that stream are given. A
-window is `WINDOW` events, each shifted with the nominal rate; rows are drawn with replacement (seed 003, section 4.5, batch 1).
+window is `WINDOW` events, each shifted with the nominal rate; rows are drawn with replacement
+(Torpmann-Hagen et al. 2025, section 4.5, batch 1).
 
 >>> rng = np.random.default_rng(0)
 >>> fold = np.repeat(["ind_val", "ind_test", "fog", "snow"], 100)

@@ -15,21 +15,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from .svg import (
+from roadworthy.report.charts.svg import (
     SMALL,
-    Scale,
+    LinearScale,
     Svg,
+    axis,
     chart,
     domain,
     element,
     group,
-    horizontal_axis,
-    joined,
     label,
     line,
+    points_text,
     text_width,
 )
-from .svg import vertical_axis as left_axis
 
 MARGIN, GAP, HEIGHT, LEGEND = 52.0, 26.0, 252.0, 20.0
 LOOKS = (
@@ -93,7 +92,10 @@ def lines_chart(
     top += 8
     for i, panel in enumerate(panels):
         left, above = MARGIN + (i % columns) * (broad + GAP), top + (i // columns) * HEIGHT
-        scales = Scale(*across, left, left + broad), Scale(*upward, above + HEIGHT - 50, above + 30)
+        scales = (
+            LinearScale(*across, left, left + broad),
+            LinearScale(*upward, above + HEIGHT - 50, above + 30),
+        )
         body.append(_panel(panel, names, *scales, style=style, x=x, first=i % columns == 0, at=at))
     rows = -(-len(panels) // columns)
     return chart(
@@ -109,8 +111,8 @@ def lines_chart(
 def _panel(
     panel: LinePanel,
     names: Sequence[str],
-    across: Scale,
-    upward: Scale,
+    across: LinearScale,
+    upward: LinearScale,
     *,
     style: str,
     x: str,
@@ -120,8 +122,8 @@ def _panel(
     left, right, base, ceiling = across.start, across.stop, upward.start, upward.stop
     parts = [
         label(panel.name, left, ceiling - 14, width=right - left, class_="strong"),
-        left_axis(upward, left, right, style, numbers=first),
-        horizontal_axis(across, ceiling, base, "plain")
+        axis(upward, left, right, style, vertical=True, numbered=first),
+        axis(across, ceiling, base, "plain")
         if at is None
         else _named_axis(across, ceiling, base, at),
         line(left, base, right, base, "edge"),
@@ -134,7 +136,7 @@ def _panel(
     return group(*parts)
 
 
-def _named_axis(scale: Scale, top: float, bottom: float, at: Mapping[float, str]) -> Svg:
+def _named_axis(scale: LinearScale, top: float, bottom: float, at: Mapping[float, str]) -> Svg:
     grid = [line(scale(p), top, scale(p), bottom, "grid") for p in at]
     names = [
         label(t, scale(p), bottom + 16, anchor="middle", class_="muted num", font=SMALL)
@@ -143,7 +145,7 @@ def _named_axis(scale: Scale, top: float, bottom: float, at: Mapping[float, str]
     return group(*grid, *names)
 
 
-def _drawn(one: Line, look: int, across: Scale, upward: Scale) -> list[Svg]:
+def _drawn(one: Line, look: int, across: LinearScale, upward: LinearScale) -> list[Svg]:
     colour, dash, mark = LOOKS[look % len(LOOKS)]
     places = [(across(px), upward(py)) for px, py in one.points]
     parts: list[Svg] = []
@@ -151,7 +153,7 @@ def _drawn(one: Line, look: int, across: Scale, upward: Scale) -> list[Svg]:
         above = [(px, upward(v)) for (px, _), v in zip(places, one.high, strict=True)]
         below = [(px, upward(v)) for (px, _), v in zip(places, one.low, strict=True)]
         band = {"fill": f"var(--rw-{colour})", "fill_opacity": "0.14"}
-        parts.append(element("polygon", points=joined(above + below[::-1]), **band))
+        parts.append(element("polygon", points=points_text(above + below[::-1]), **band))
     thick = 2.6 if look == 0 else 1.7
     line_of = {
         "stroke": f"var(--rw-{colour})",
@@ -159,7 +161,7 @@ def _drawn(one: Line, look: int, across: Scale, upward: Scale) -> list[Svg]:
         "fill": "none",
         "stroke_linejoin": "round",
     }
-    parts.append(element("polyline", points=joined(places), stroke_width=thick, **line_of))
+    parts.append(element("polyline", points=points_text(places), stroke_width=thick, **line_of))
     parts += [_mark(mark, px, py, colour, 3.4 if look == 0 else 2.6) for px, py in places]
     return [group(*parts, title=one.name)]
 
@@ -174,7 +176,7 @@ def _mark(mark: str, x: float, y: float, colour: str, r: float) -> Svg:
     corners = [up, (x + 1.3 * r, y), down, (x - 1.3 * r, y)]
     if mark == "triangle":
         corners = [up, (x + 1.2 * r, y + r), (x - 1.2 * r, y + r)]
-    return element("polygon", points=joined(corners), fill=fill)
+    return element("polygon", points=points_text(corners), fill=fill)
 
 
 def _legend(names: Sequence[str], width: float, limit: str) -> tuple[Svg, float]:
@@ -191,8 +193,8 @@ def _legend(names: Sequence[str], width: float, limit: str) -> tuple[Svg, float]
             parts += _drawn(
                 Line(name, ((0.0, 0.0), (1.0, 0.0))),
                 i,
-                Scale(0, 1, x, x + 28),
-                Scale(0, 1, y - 4, y - 5),
+                LinearScale(0, 1, x, x + 28),
+                LinearScale(0, 1, y - 4, y - 5),
             )
         parts.append(label(name, x + 38, y, font=SMALL))
         x += needed
