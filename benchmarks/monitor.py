@@ -12,7 +12,7 @@ import time
 
 import numpy as np
 
-from roadworthy.analysis.risk.calibration import calibrate
+from roadworthy.analysis.risk.calibration import fit_calibration
 from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.monitor import Bundle, Events, Monitor, Windows
 
@@ -28,7 +28,7 @@ def bundle_of(detectors: int = 3) -> Bundle:
     columns = {f"detector {i}": rng.normal(1.8 * shifted) for i in range(detectors)}
     right = rng.random(len(kind)) < np.where(shifted, 0.5, 0.95)
     return Bundle.compile(
-        calibrate(columns, kind, right),
+        fit_calibration(columns, kind, right),
         accuracy_tree(),
         subject="benchmark",
         tolerable=0.12,

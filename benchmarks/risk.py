@@ -90,7 +90,7 @@ def nannyml(rows: int) -> Timed:
 
 def ours(rows: int) -> Timed:
     """The monitor and the estimator under it."""
-    from roadworthy.analysis.risk.calibration import calibrate
+    from roadworthy.analysis.risk.calibration import fit_calibration
     from roadworthy.analysis.risk.estimator import Estimator
     from roadworthy.analysis.risk.prototypes import accuracy_tree
     from roadworthy.monitor import Bundle, Events, Monitor
@@ -102,7 +102,7 @@ def ours(rows: int) -> Timed:
 
     known = np.repeat([0, 1], 2000)
     right = rng.random(4000) < np.where(known, 0.5, 0.9)
-    calibration = calibrate(scores(known), np.where(known, "fog", "clean"), right)
+    calibration = fit_calibration(scores(known), np.where(known, "fog", "clean"), right)
     bundle = Bundle.compile(calibration, accuracy_tree(), subject="benchmark", tolerable=0.3)
     columns, names, times = (
         scores(rng.random(rows) < 0.2),

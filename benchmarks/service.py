@@ -128,7 +128,7 @@ class Load(NamedTuple):
 
 def bundle_at(path: Path) -> None:
     """A bundle of three supervisors, calibrated on drawn scores."""
-    from roadworthy.analysis.risk.calibration import calibrate
+    from roadworthy.analysis.risk.calibration import fit_calibration
     from roadworthy.analysis.risk.prototypes import accuracy_tree
     from roadworthy.monitor import Bundle
 
@@ -137,7 +137,7 @@ def bundle_at(path: Path) -> None:
     shift = np.repeat([0.0, 2.0, 1.5], 2000)
     columns = {name: rng.normal(shift * (0.6 + 0.2 * i)) for i, name in enumerate(SCORES)}
     correct = rng.random(6000) < np.repeat([0.92, 0.5, 0.6], 2000)
-    calibration = calibrate(columns, kind, correct)
+    calibration = fit_calibration(columns, kind, correct)
     Bundle.compile(calibration, accuracy_tree(), subject="bench-1.0", tolerable=0.15).save(path)
 
 

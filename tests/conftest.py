@@ -37,10 +37,10 @@ def of_three() -> Calibration:
     """One supervisor on a thousand rows each of clean (92% right), fog (40%) and rain (80%)."""
     import numpy as np
 
-    from roadworthy.analysis.risk.calibration import calibrate
+    from roadworthy.analysis.risk.calibration import fit_calibration
 
     shares = {"clean": 0.92, "fog": 0.4, "rain": 0.8}
     rng = np.random.default_rng(0)
     kind = np.repeat(list(shares), 1000)
     right = rng.random(3000) < np.repeat(list(shares.values()), 1000)
-    return calibrate({"energy": rng.normal(3.0 * (kind != "clean"))}, kind, right)
+    return fit_calibration({"energy": rng.normal(3.0 * (kind != "clean"))}, kind, right)

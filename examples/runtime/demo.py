@@ -23,11 +23,10 @@ from rich.live import Live
 from rich.padding import Padding
 from rich.text import Text
 
-from roadworthy.analysis.risk.calibration import calibrate
+from roadworthy.analysis.risk.calibration import fit_calibration
 from roadworthy.analysis.risk.prototypes import Costs, base_tree
 from roadworthy.analysis.simulation.estimators import Cbpe
-from roadworthy.data.score_files import open_table
-from roadworthy.data.scores import ScoreTable, read_scores
+from roadworthy.data.scores import ScoreTable, open_table, read_scores
 from roadworthy.monitor import Alarm, Bundle, Events, Monitor, Windows
 
 SCORES = Path(__file__).parents[1] / "scores"
@@ -80,7 +79,7 @@ class Stream:
 def before_release(stage: Stage) -> tuple[Bundle, Cbpe]:
     """What is done once: calibrate the monitor, set its alarm, and fit confidence to right answers on the clean rows."""
     table = read_scores(SCORES / "calibration.parquet", needs=("kind", "correct"))
-    calibration = calibrate(table.columns, table.kind, table.correct)
+    calibration = fit_calibration(table.columns, table.kind, table.correct)
     kinds = ", ".join(kind.replace("_", " ") for kind in calibration.kinds)
     stage.say(
         "\n[bold]After release, without labels[/bold]\n"

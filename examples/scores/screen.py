@@ -23,7 +23,7 @@ from make import (
     shifted,
 )
 
-from roadworthy.analysis.risk.calibration import calibrate
+from roadworthy.analysis.risk.calibration import fit_calibration
 from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.analysis.simulation.estimators import Cbpe
@@ -46,7 +46,7 @@ def main() -> None:
     images, labels, ids = pool.take(WINDOW * WINDOWS)
     table = read_scores(HERE / "calibration.parquet")
     assert table.kind is not None and table.correct is not None
-    calibration = calibrate(table.columns, table.kind, table.correct)
+    calibration = fit_calibration(table.columns, table.kind, table.correct)
     estimator = Estimator(calibration, accuracy_tree())
     clean = table.kind == "clean"
     cbpe = Cbpe.fit(1 - table.columns["max_softmax"][clean], table.correct[clean])

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from roadworthy.assessment.assess import Run, assess
-    from roadworthy.data.items import Audio, Boxes, Episode, Tracks
     from roadworthy.data.samples import DataError, Dataset, load
     from roadworthy.data.values import (
         AUDIO,
@@ -31,6 +30,10 @@ if TYPE_CHECKING:
         TEXT,
         TRACKS,
         VECTOR,
+        Audio,
+        Boxes,
+        Episode,
+        Tracks,
     )
     from roadworthy.execution.work import Unfinished
     from roadworthy.finding import Finding
@@ -59,12 +62,12 @@ _HOME = {
     "TEXT": "data.values",
     "TRACKS": "data.values",
     "VECTOR": "data.values",
-    "Audio": "data.items",
-    "Boxes": "data.items",
+    "Audio": "data.values",
+    "Boxes": "data.values",
     "Bundle": "monitor.bundle",
     "DataError": "data.samples",
     "Dataset": "data.samples",
-    "Episode": "data.items",
+    "Episode": "data.values",
     "Events": "monitor.events",
     "Finding": "finding",
     "Interval": "statistics.interval",
@@ -74,7 +77,7 @@ _HOME = {
     "SpecError": "spec",
     "SubjectError": "subject.module",
     "System": "subject.system",
-    "Tracks": "data.items",
+    "Tracks": "data.values",
     "Unfinished": "execution.work",
     "assess": "assessment.assess",
     "calibrate": "monitor.compile",

@@ -22,7 +22,7 @@ from scipy.special import ndtr
 from study import TABLES
 from trials import CLEAN, Scores
 
-from roadworthy.analysis.risk.calibration import calibrate
+from roadworthy.analysis.risk.calibration import fit_calibration
 from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.monitor import Bundle, Events, Monitor, Windows
 from roadworthy.monitor.windows import CellScores
@@ -55,7 +55,7 @@ def bundle_of(data: Scores, rows: np.ndarray, window: int) -> tuple[Bundle, floa
     error = {name: float(wrong[kind == name].mean()) for name in np.unique(kind)}
     shifted = np.mean([share for name, share in error.items() if name != CLEAN])
     tolerable = float((1.0 - STEP / 2) * error[CLEAN] + STEP / 2 * shifted)
-    made = calibrate({n: c[rows] for n, c in data.columns.items()}, kind, ~wrong)
+    made = fit_calibration({n: c[rows] for n, c in data.columns.items()}, kind, ~wrong)
     rule = {"false_alarms": "1 per day", "events_per_day": EVENTS / STATED}
     tree, windows = accuracy_tree(), Windows((window,))
     return Bundle.compile(

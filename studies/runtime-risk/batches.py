@@ -19,7 +19,7 @@ from study import TABLES, write
 from trials import RATES, WINDOW, Scores, Trial, trials
 
 from roadworthy.analysis.calibration import at_balanced_accuracy
-from roadworthy.analysis.risk.calibration import calibrate
+from roadworthy.analysis.risk.calibration import fit_calibration
 from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.analysis.risk.rates import Calibrated, alarm_counts, rogan_gladen
@@ -98,7 +98,7 @@ def errors_of(trial: Trial, detector: str) -> Iterator[Batched]:
     nominal = np.repeat(RATES, PER)
     shifted_rows = np.setdiff1d(data.rows(trial.streamed), trial.shifted)
     rows = trial.calibration
-    calibration = calibrate(
+    calibration = fit_calibration(
         {n: c[rows] for n, c in data.columns.items()}, trial.kind_of_row, data.correct[rows]
     )
     estimator, cells = Estimator(calibration, accuracy_tree()), calibration.place(data.columns)

@@ -18,7 +18,7 @@ import protocol
 from study import TABLES, write
 from trials import RATES, WINDOW, Trial, trials
 
-from roadworthy.analysis.risk.calibration import calibrate
+from roadworthy.analysis.risk.calibration import fit_calibration
 from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import (
     POLYP_COSTS,
@@ -134,7 +134,7 @@ class Real(NamedTuple):
 def real(trial: Trial) -> Iterator[Real]:
     """All detectors together, for both; the costs are those of table 6."""
     data, rows = trial.data, trial.calibration
-    calibration = calibrate(
+    calibration = fit_calibration(
         {n: c[rows] for n, c in data.columns.items()}, trial.kind_of_row, data.correct[rows]
     )
     cells = calibration.place(data.columns)

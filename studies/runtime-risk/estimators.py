@@ -16,7 +16,7 @@ from baselines import Atc, Doc, bayes_rate, posterior_rate
 from trials import WINDOW, Trial
 
 from roadworthy.analysis.calibration import at_balanced_accuracy
-from roadworthy.analysis.risk.calibration import calibrate
+from roadworthy.analysis.risk.calibration import fit_calibration
 from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.analysis.risk.rates import (
@@ -140,7 +140,7 @@ def ours(trial: Trial) -> Estimate:
     """The estimator of this package."""
     rows = trial.calibration
     columns = {name: column[rows] for name, column in trial.data.columns.items()}
-    calibration = calibrate(columns, trial.kind_of_row, trial.data.correct[rows])
+    calibration = fit_calibration(columns, trial.kind_of_row, trial.data.correct[rows])
     cells = calibration.place(trial.data.columns)
     counts = np.stack([np.bincount(cells[w], minlength=calibration.cells) for w in trial.windows])
     e = Estimator(calibration, accuracy_tree()).estimate(counts)

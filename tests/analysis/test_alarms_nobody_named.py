@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from roadworthy.analysis.risk.calibration import Calibration, calibrate
+from roadworthy.analysis.risk.calibration import Calibration, fit_calibration
 from roadworthy.analysis.risk.cells import alarmed_cells, alarms_of_rows
 from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import Costs, accuracy_tree, detector_tree
@@ -26,7 +26,7 @@ def learned(rows: int, seed: int) -> Calibration:
     rng = np.random.default_rng(seed)
     shifted = np.repeat([False, True], rows)
     scores, chance = stream(shifted, rng)
-    return calibrate(scores, np.where(shifted, "fog", "clean"), rng.random(2 * rows) < chance)
+    return fit_calibration(scores, np.where(shifted, "fog", "clean"), rng.random(2 * rows) < chance)
 
 
 def cost(calibration: Calibration, scores: dict[str, np.ndarray], chance: np.ndarray) -> float:

@@ -12,22 +12,16 @@ from hypothesis import strategies as st
 
 from roadworthy.analysis.calibration import (
     BATCH_SIZES,
-    BatchThreshold,
-    Counts,
     Threshold,
     at_balanced_accuracy,
     at_cost,
     at_false_positive_rate,
     batch_threshold,
-    batch_verdicts,
     conformal,
-    counts,
     ks_distances,
     per_class,
-    score_bins,
-    score_edges,
+    separate,
 )
-from roadworthy.statistics import clopper_pearson
 
 tied = st.integers(0, 8).map(float) | st.sampled_from([np.inf, -np.inf])
 many = st.lists(tied, min_size=10, max_size=40)
@@ -59,8 +53,6 @@ def test_too_few_rows_and_missing_scores_are_refused():
     assert at_false_positive_rate(np.arange(20.0), rate=0.05).value == 18.0
     with pytest.raises(ValueError, match="risky needs one score a row and at least 10"):
         at_balanced_accuracy(np.arange(10.0), np.arange(9.0))
-    with pytest.raises(ValueError, match="1 of 3 nominal are NaN"):
-        score_edges([1.0, np.nan, 2.0], bins=2)
     with pytest.raises(ValueError, match="rate must lie between 0 and 1"):
         at_false_positive_rate(np.arange(30.0), rate=5)
     with pytest.raises(ValueError, match="costs must be positive"):
@@ -294,71 +286,9 @@ def test_thresholds_come_back_exactly_from_their_record():
     assert Threshold.from_dict(json.loads(json.dumps(found.to_dict(), allow_nan=False))) == found
 
 
-rows_of_counts = st.lists(
-    st.tuples(st.sampled_from(["none", "snow", "fog"]), st.booleans(), st.integers(0, 3)),
-    max_size=30,
-)
-
-
-def table_of(rows, start: int = 0) -> Counts:
-    kinds, right, column = (list(c) for c in zip(*rows, strict=True)) if rows else ([], [], [])
-    ids = range(start, start + len(rows))
-    return counts(
-        np.array(column, int),
-        right,
-        np.array(kinds, str),
-        chosen_on=[-1],
-        judged_on=ids,
-        edges=(0.1, 0.5, 2.0),
-    )
-
-
-@settings(max_examples=80, deadline=None)
-@given(rows_of_counts, rows_of_counts)
-def test_counts_of_parts_add_up_to_the_counts_of_all(first, second):
-    merged = table_of(first) + table_of(second, len(first))
-    assert merged == table_of(first + second) == table_of(second) + table_of(first)
-    assert Counts.from_dict(json.loads(json.dumps(merged.to_dict()))) == merged
-    for i, kind in enumerate(merged.kinds):
-        for j, right in enumerate((True, False)):
-            for b in range(4):
-                assert merged.table[i, j, b] == (first + second).count((kind, right, b))
-
-
-def test_rates_are_readings_of_the_counts():
-    verdict = np.array([1, 1, 1, 0, 0, 1, 0, 0], bool)
-    right = np.array([0, 0, 1, 1, 0, 1, 1, 1], bool)
-    table = counts(verdict, right, ["fog"] * 5 + ["none"] * 3, chosen_on="ab", judged_on=range(8))
-    rate = table.risky_rate("fog")
-    assert (rate.value, rate.n, rate.interval) == (3 / 5, 5, clopper_pearson(3, 5))
-    assert table.risky_rate("fog", correct=False).value == 2 / 3
-    assert table.accuracy("fog").value == 2 / 5
-    assert table.accuracy("fog", column=1)[0::2] == (1 / 3, 3)
-    assert table.risky_rate("none").interval == clopper_pearson(1, 3)
-    assert table.risky_rate("none", correct=False).interval.width == 1.0  # nothing observed
-    with pytest.raises(ValueError, match="no rows of kind 'rain'; there are fog, none"):
-        table.n("rain")
-
-
 def test_rows_that_chose_the_threshold_are_not_judged():
     with pytest.raises(ValueError, match="1 of the rows to be judged, such as c, also chose"):
-        counts([True, False], [1, 1], "none", chosen_on=["a", "b", "c"], judged_on=["c", "d"])
-    with pytest.raises(ValueError, match="whole numbers from 0 to 1"):
-        counts([2, 0], [1, 1], "none", chosen_on=[], judged_on=["c", "d"])
-    with pytest.raises(ValueError, match="do not add up"):
-        table_of([]) + counts([True], [1], "none", chosen_on=[], judged_on=["c"])
-
-
-def test_score_bins_hold_equally_many_clean_rows_and_agree_with_verdicts():
-    rows = np.random.default_rng(7).normal(size=150)
-    edges = score_edges(rows, bins=15)
-    assert (np.bincount(score_bins(rows, edges)) == 10).all()
-    threshold = at_false_positive_rate(rows, rate=0.2)
-    assert threshold.value in edges
-    more = np.r_[rows, threshold.value, np.nan, np.inf]
-    np.testing.assert_array_equal(threshold.verdict(more), score_bins(more, edges) >= 12)
-    assert score_edges([0.0] * 50 + [1.0] * 50) == (0.0,)
-    assert score_edges([0.0] * 50) == ()
+        separate(["a", "b", "c"], ["c", "d"])
 
 
 @settings(max_examples=60, deadline=None)
@@ -380,14 +310,9 @@ def alarms(how: str, size: int, n: int, repeats: int, batches: int, seed: int) -
     """Share of fresh clean batches found risky, over many reference sets."""
     rng = np.random.default_rng(seed)
     found = [
-        batch_verdicts(
-            rng.normal(size=size * batches),
-            rng.normal(size=n),
-            size=size,
-            how=how,
-            rate=0.05,
-            rng=rng,
-        ).mean()
+        batch_threshold(rng.normal(size=n), size=size, how=how, rate=0.05, rng=rng)
+        .verdict(rng.normal(size=size * batches))
+        .mean()
         for _ in range(repeats)
     ]
     return float(np.mean(found))
@@ -416,7 +341,7 @@ def test_shifted_batches_are_found_and_the_more_so_the_larger(how):
     rng = np.random.default_rng(10)
     reference, shifted = rng.normal(size=1000), rng.normal(0.7, 1, 6400)
     power = [
-        batch_verdicts(shifted, reference, size=s, how=how, rate=0.05, rng=rng).mean()
+        batch_threshold(reference, size=s, how=how, rate=0.05, rng=rng).verdict(shifted).mean()
         for s in (1, 8, 64)
     ]
     assert power[0] < power[1] < power[2]
@@ -427,22 +352,19 @@ def test_a_wider_spread_around_the_same_mean_is_seen_by_the_distance():
     rng = np.random.default_rng(11)
     reference, wide = rng.normal(size=2000), rng.normal(0, 3, 6400)
     seen = {
-        how: batch_verdicts(wide, reference, size=64, how=how, rate=0.05, rng=rng).mean()
+        how: batch_threshold(reference, size=64, how=how, rate=0.05, rng=rng).verdict(wide).mean()
         for how in ("mean", "ks")
     }
     assert seen["mean"] < 0.5 < 0.9 < seen["ks"]
 
 
-def test_batch_thresholds_say_what_they_stand_on_and_come_back_exactly():
+def test_batch_thresholds_say_what_they_stand_on():
     rng = np.random.default_rng(12)
     found = batch_threshold(rng.normal(size=300), size=8, how="ks", rate=0.1, rng=rng)
     assert (found.threshold.chosen_on, found.threshold.rule, len(found.reference)) == (
         300,
         "batch_ks",
         150,
-    )
-    assert (
-        BatchThreshold.from_dict(json.loads(json.dumps(found.to_dict(), allow_nan=False))) == found
     )
     assert len(found.verdict(rng.normal(size=23))) == 2
     assert found.verdict(np.full(8, np.nan)).tolist() == [True]

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roadworthy.analysis.risk.calibration import Calibration, Deployed, calibrate
+from roadworthy.analysis.risk.calibration import Calibration, Deployed, fit_calibration
 from roadworthy.analysis.risk.cells import alarmed_cells, rows_by_alarm
 from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import POLYP_COSTS, TOLERABLE_POLYP, detector_tree
@@ -26,7 +26,9 @@ def learned(alarms: Deployed | None, rng: np.random.Generator, **options) -> Cal
     shifted = np.repeat([False, True], ROWS // 2)
     scores = drawn(shifted, rng)
     right = rng.random(ROWS) < chance_of_right(**scores)
-    return calibrate(scores, np.where(shifted, "fog", "clean"), right, deployed=alarms, **options)
+    return fit_calibration(
+        scores, np.where(shifted, "fog", "clean"), right, deployed=alarms, **options
+    )
 
 
 @pytest.mark.parametrize("threshold", [0.5, 1.6])
@@ -82,7 +84,7 @@ def test_rows_with_and_without_an_alarm_are_counted_apart():
     shifted = np.repeat([False, True], ROWS // 2)
     scores = drawn(shifted, rng)
     right = rng.random(ROWS) < 0.8
-    found = calibrate(
+    found = fit_calibration(
         scores, np.where(shifted, "fog", "clean"), right, deployed=Deployed("knn", 1.0)
     )
     raised = scores["knn"] > 1.0
@@ -113,8 +115,8 @@ def test_scores_that_stand_aside_raise_alarms_and_teach_nothing():
     scores, kind = drawn(shifted, rng), np.where(shifted, "fog", "clean")
     right = rng.random(ROWS) < 0.8
     both = {**scores, "fused": scores["doubt"] + scores["knn"]}
-    alone = calibrate(scores, kind, right)
-    beside = calibrate(both, kind, right, deployed=Deployed("fused", 2.0), aside=["fused"])
+    alone = fit_calibration(scores, kind, right)
+    beside = fit_calibration(both, kind, right, deployed=Deployed("fused", 2.0), aside=["fused"])
     assert beside.names == ("doubt", "fused", "knn")
     assert beside.shift.edges == pytest.approx(alone.shift.edges, abs=1e-9)
     assert (beside.shift_bin(beside.place(both)) == alone.shift_bin(alone.place(scores))).all()
@@ -154,7 +156,7 @@ def test_a_kind_that_looks_like_none_is_told_by_how_sure_its_answers_are_whateve
         scores, answers = night(1000, sure, -3.0)
         found = []
         for deployed in (None, alarms):
-            calibration = calibrate(columns, kind, right, deployed=deployed)
+            calibration = fit_calibration(columns, kind, right, deployed=deployed)
             counts = np.bincount(calibration.place(scores), minlength=calibration.cells)
             found.append(
                 Estimator(calibration, detector_tree(POLYP_COSTS)).estimate(counts).accuracy[0]

@@ -62,7 +62,7 @@ def test_a_drop_from_a_negative_mota_is_not_defined() -> None:
     clean, here = tracks(rng.poisson(6, 60).astype(float)), tracks(rng.poisson(8, 60).astype(float))
     assert clean.value() < 0
     assert math.isnan(performance.relative_drop(seen(here, "snow"), seen(clean)).value)
-    found = performance.findings(
+    found = performance.performance_findings(
         seen(clean),
         [seen(here, "snow")],
         [seen(clean)],
@@ -90,12 +90,12 @@ def filtered(
 
 def test_patients_on_both_sides_of_a_filter_are_joined() -> None:
     here, rest = filtered(np.random.default_rng(2))
-    joined = performance.difference(here, rest).interval(0.95, "two")
+    joined = performance.change_from_clean(here, rest).interval(0.95, "two")
     assert "joined groups" in joined.method
     strangers = Observed(
         **{**vars(rest), "groups": np.array([f"other {g}" for g in rest.groups], dtype=object)}
     )
-    apart = performance.difference(here, strangers).interval(0.95, "two")
+    apart = performance.change_from_clean(here, strangers).interval(0.95, "two")
     assert joined.width < apart.width and "joined" not in apart.method
 
 
@@ -104,5 +104,5 @@ def test_the_difference_of_a_filter_covers_and_is_not_needlessly_wide() -> None:
     rng = np.random.default_rng(3)
     held, runs = 0, 500
     for _ in range(runs):
-        held += performance.difference(*filtered(rng)).interval(0.95, "two").contains(0.0)
+        held += performance.change_from_clean(*filtered(rng)).interval(0.95, "two").contains(0.0)
     assert binom.cdf(held, runs, 0.95) > 0.01, held / runs

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roadworthy.analysis.risk import estimator as module
-from roadworthy.analysis.risk.calibration import Calibration, calibrate
+from roadworthy.analysis.risk.calibration import Calibration, fit_calibration
 from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import (
     POLYP_COSTS,
@@ -36,7 +36,7 @@ def learned(rows: int = 600, seed: int = 0, kinds: tuple[str, ...] = tuple(KINDS
     rng = np.random.default_rng(seed)
     kind = np.repeat(kinds, rows)
     scores, right = rows_of(kind, rng)
-    return calibrate(scores, kind, right)
+    return fit_calibration(scores, kind, right)
 
 
 @pytest.fixture(scope="module")

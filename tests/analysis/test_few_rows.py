@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from roadworthy.analysis.risk.calibration import calibrate
+from roadworthy.analysis.risk.calibration import fit_calibration
 from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import accuracy_tree
 
@@ -19,7 +19,7 @@ def test_intervals_of_the_rate_hold_though_few_rows_calibrated(rows):
     for i in range(CALIBRATIONS):
         apart = 0.8 if i % 2 else 1.5
         right = rng.random(2 * rows) < np.where(shifted, 0.5, 0.9)
-        calibration = calibrate(
+        calibration = fit_calibration(
             {"knn": rng.normal(apart * shifted)}, np.where(shifted, "fog", "clean"), right
         )
         estimator = Estimator(calibration, accuracy_tree())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -80,8 +79,6 @@ def test_the_order_of_the_members_does_not_matter_for_the_average(rows, order):
 def test_features_are_the_powers_of_the_ranks():
     table = np.array([[0.5, 0.25], [0.1, 0.9]])
     np.testing.assert_allclose(features(table), np.c_[table, table**2, table**6], rtol=1e-14)
-    with pytest.raises(ValueError, match="powers must be whole numbers"):
-        features(table, (0,))
 
 
 def penalised(coefficients, x, y, w, ridge):
@@ -132,8 +129,6 @@ def test_separated_classes_have_a_finite_fit_that_separates_them(ridge):
 def test_one_class_alone_is_refused():
     with pytest.raises(ValueError, match=r"both classes.*class 1 has no row"):
         fit_logistic(np.ones((5, 1)), np.zeros(5))
-    with pytest.raises(ValueError, match="class 0 has no row"):
-        LogisticFusion.fit({"a": [1.0, 2.0]}, [1, 1], references={"a": [0.0]})
     with pytest.raises(ValueError, match="ridge must be positive"):
         fit_logistic(np.ones((2, 1)), [0, 1], ridge=0.0)
 
@@ -151,21 +146,9 @@ def test_a_monotone_change_of_a_member_leaves_the_result_unchanged():
     rng = np.random.default_rng(5)
     columns, shifted = three(rng)
     changed = {"a": np.exp(columns["a"]), "b": 3 * columns["b"] - 7, "c": np.arctan(columns["c"])}
-    before = LogisticFusion.fit(columns, shifted, resolution=101).score(columns)
-    after = LogisticFusion.fit(changed, shifted, resolution=101).score(changed)
+    before = LogisticFusion.fit(columns, shifted).score(columns)
+    after = LogisticFusion.fit(changed, shifted).score(changed)
     np.testing.assert_array_equal(before, after)
-
-
-def test_a_fusion_comes_back_exactly_from_its_record():
-    rng = np.random.default_rng(6)
-    columns, shifted = three(rng)
-    columns["b"][:3] = np.inf, -np.inf, np.nan
-    fusion = LogisticFusion.fit(columns, shifted)
-    again = LogisticFusion.from_dict(json.loads(json.dumps(fusion.to_dict(), allow_nan=False)))
-    assert again == fusion
-    np.testing.assert_array_equal(again.score(columns), fusion.score(columns))
-    with pytest.raises(ValueError, match="missing"):
-        LogisticFusion.from_dict({"names": ["a"]})
 
 
 def test_a_case_has_the_same_score_alone_and_among_others():
@@ -200,7 +183,7 @@ def test_two_weak_members_together_rank_better_than_each():
     alone = max(auc(v, marks) for v in fresh.values())
     assert auc(fusion.score(fresh), marks) > alone + 0.02
     # calibrated at even odds: of the cases given 60 to 80% about so many are shifted
-    p = fusion.probability(fresh)
+    p = 1 / (1 + np.exp(-fusion.score(fresh)))
     band = (p > 0.6) & (p < 0.8)
     assert marks[band].mean() == pytest.approx(p[band].mean(), abs=0.06)
 

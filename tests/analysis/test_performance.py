@@ -37,7 +37,7 @@ def ratios(errors: np.ndarray, totals: np.ndarray, better: str) -> Scored:
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=3, max_size=60))
 def test_the_paired_difference_is_the_mean_of_the_differences(pairs):
     clean, here = (np.array(column, dtype=float) for column in zip(*pairs, strict=True))
-    evidence = performance.difference(
+    evidence = performance.change_from_clean(
         seen(Scored.proportion(here), "snow", 1), seen(Scored.proportion(clean))
     )
     assert evidence.value == pytest.approx(np.mean(here - clean))
@@ -54,7 +54,7 @@ def bootstrap(statistic, n: int, *, seed: int = 0, size: int = 4000) -> tuple[fl
 def test_the_interval_of_a_paired_difference_agrees_with_a_bootstrap_of_pairs():
     clean = outcomes(1, 300, 0.9)
     here = clean * outcomes(2, 300, 0.85)
-    interval = performance.difference(
+    interval = performance.change_from_clean(
         seen(Scored.proportion(here), "snow", 1), seen(Scored.proportion(clean))
     ).interval(0.95, "two")
     low, high = bootstrap(lambda rows: (here - clean)[rows].mean(), 300)
@@ -64,14 +64,14 @@ def test_the_interval_of_a_paired_difference_agrees_with_a_bootstrap_of_pairs():
 
 def test_other_samples_are_compared_without_pairing_and_the_interval_is_wider():
     clean, here = outcomes(1, 300, 0.9), outcomes(1, 300, 0.9) * outcomes(2, 300, 0.85)
-    paired = performance.difference(
+    paired = performance.change_from_clean(
         seen(Scored.proportion(here), "snow", 1), seen(Scored.proportion(clean))
     )
     moved = seen(Scored.proportion(here), "other", None)
     moved = Observed(
         **{**vars(moved), "samples": np.array([f"o{i}" for i in range(300)], dtype=object)}
     )
-    apart = performance.difference(moved, seen(Scored.proportion(clean)))
+    apart = performance.change_from_clean(moved, seen(Scored.proportion(clean)))
     width = [i.high - i.low for i in (e.interval(0.95, "two") for e in (paired, apart))]
     assert apart.value == paired.value
     assert width[0] < width[1]
@@ -174,14 +174,14 @@ def test_findings_name_every_condition_and_adjust_p_values_together():
         seen(Scored.proportion(clean.scored.numerator * outcomes(9, 200, p)), "snow", k)
         for k, p in ((1, 0.97), (2, 0.7))
     ]
-    found = performance.findings(
+    found = performance.performance_findings(
         clean, others, [clean, clean], quantity="accuracy", confidence=0.95, smallest_slice=30
     )
     by_id = {f.id: f for f in found}
     assert by_id["accuracy | snow@2"].value == pytest.approx(others[1].scored.value())
     adjusted = [by_id[f"difference | snow@{k} | vs clean"].details["p"] for k in (1, 2)]
     alone = [
-        performance.findings(
+        performance.performance_findings(
             clean, [o], [clean], quantity="accuracy", confidence=0.95, smallest_slice=30
         )
         for o in others

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from roadworthy.analysis.risk.calibration import calibrate
+from roadworthy.analysis.risk.calibration import fit_calibration
 from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import (
     LIVE_PARAMETERS,
@@ -263,7 +263,7 @@ def test_a_tree_of_several_events_that_exclude_each_other_can_be_monitored(attac
     rng = np.random.default_rng(0)
     shifted = np.repeat([0, 1], 300)
     right = rng.random(600) < np.where(shifted, 0.5, 0.9)
-    calibration = calibrate(
+    calibration = fit_calibration(
         {"s": rng.normal(2.0 * shifted)}, np.where(shifted, "fog", "clean"), right
     )
     constants = {"p_adversarial": attacked, "accuracy_adversarial": 0.2}

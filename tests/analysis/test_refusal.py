@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest, mannwhitneyu
 
-from roadworthy.analysis.risk.calibration import Calibration, calibrate
+from roadworthy.analysis.risk.calibration import Calibration, fit_calibration
 from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.analysis.risk.refusal import separation
@@ -29,7 +29,7 @@ def made(
         columns.append(rng.normal(gap, 1.0, (n, len(gap))))
         kind += [name] * n
     table = np.concatenate(columns)
-    return calibrate(
+    return fit_calibration(
         {f"s{j}": table[:, j] for j in range(table.shape[1])}, kind, rng.random(len(kind)) < right
     )
 
@@ -78,7 +78,7 @@ def test_scores_that_may_separate_are_not_said_to_tell_nothing_where_rows_are_to
         np.concatenate([rng.normal(size=300), [5.0, 5.0, 5.0]]),
         np.repeat(["clean", "fog"], [300, 3]),
     )
-    calibration = calibrate({"a": scores}, kind, np.arange(303) < 270)
+    calibration = fit_calibration({"a": scores}, kind, np.arange(303) < 270)
     found = separation(calibration)
     assert found.auc == 1.0 and not found.enough and found.too_few
     said = (
@@ -96,7 +96,7 @@ def test_scores_that_may_separate_are_not_said_to_tell_nothing_where_rows_are_to
 
 def test_one_bin_separates_nothing():
     rng = np.random.default_rng(0)
-    calibration = calibrate(
+    calibration = fit_calibration(
         {"a": np.zeros(200)}, np.repeat(["clean", "fog"], 100), rng.random(200) < 0.5
     )
     found = separation(calibration)
@@ -194,7 +194,7 @@ def test_a_window_that_is_mostly_unheard_of_is_not_told_however_alike_its_events
     rng = np.random.default_rng(0)
     shifted = np.repeat([0, 1], 500)
     kind, right = np.where(shifted, "fog", "clean"), rng.random(1000) < 0.8
-    calibration = calibrate({"energy": rng.normal(2.5 * shifted)}, kind, right)
+    calibration = fit_calibration({"energy": rng.normal(2.5 * shifted)}, kind, right)
     estimator = Estimator(calibration, accuracy_tree())
     window = np.bincount(
         calibration.place({"energy": np.full(100, 99.0)}), minlength=calibration.cells
@@ -210,6 +210,8 @@ def test_scores_that_tell_nothing_do_not_separate_by_chance(clean, shifted):
     for seed in range(300):
         rng = np.random.default_rng([seed, clean, shifted])
         kind = np.repeat(["clean", "fog"], [clean, shifted])
-        made = calibrate({"energy": rng.normal(size=len(kind))}, kind, rng.random(len(kind)) < 0.7)
+        made = fit_calibration(
+            {"energy": rng.normal(size=len(kind))}, kind, rng.random(len(kind)) < 0.7
+        )
         found += separation(made).enough
     assert found <= 3

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.stats import mannwhitneyu
 
 from roadworthy.analysis.risk import placement as learning
-from roadworthy.analysis.risk.calibration import Calibration, calibrate
+from roadworthy.analysis.risk.calibration import Calibration, fit_calibration
 from roadworthy.analysis.risk.placement import NOWHERE, Combination, rank_steps
 from roadworthy.statistics import fusion
 
@@ -43,7 +43,7 @@ def table_of(
 
 @pytest.fixture(scope="module")
 def calibration() -> Calibration:
-    return calibrate(*table_of())
+    return fit_calibration(*table_of())
 
 
 def by_hand(calibration: Calibration, scores: dict[str, float]) -> int:
@@ -151,8 +151,8 @@ def test_a_strictly_increasing_change_of_a_score_changes_no_cell(seed, data):
         np.isnan(column), np.nan, new[np.minimum(np.searchsorted(old, column), len(old) - 1)]
     )
     before, after = (
-        calibrate(columns, kind, correct, seed=seed),
-        calibrate({**columns, name: changed}, kind, correct, seed=seed),
+        fit_calibration(columns, kind, correct, seed=seed),
+        fit_calibration({**columns, name: changed}, kind, correct, seed=seed),
     )
     assert (before.table == after.table).all() and before.shift == after.shift
     assert (before.place(columns) == after.place({**columns, name: changed})).all()
@@ -160,12 +160,12 @@ def test_a_strictly_increasing_change_of_a_score_changes_no_cell(seed, data):
 
 def test_the_order_of_the_columns_makes_no_difference(calibration):
     columns, kind, correct = table_of()
-    assert calibrate(dict(reversed(columns.items())), kind, correct) == calibration
+    assert fit_calibration(dict(reversed(columns.items())), kind, correct) == calibration
 
 
 def test_rows_of_one_supervisor_are_counted_where_they_are_placed():
     columns, kind, correct = table_of()
-    calibration = calibrate({"energy": columns["energy"]}, kind, correct)
+    calibration = fit_calibration({"energy": columns["energy"]}, kind, correct)
     placed = calibration.place({"energy": columns["energy"]})
     expected = Counter(zip(kind.tolist(), correct.tolist(), placed.tolist(), strict=True))
     counted = {
@@ -186,7 +186,7 @@ def test_a_table_of_its_own_is_counted_by_the_models_of_the_other():
     counted[0]["energy"][7:19] = np.nan
     for name in counted[0]:
         counted[0][name][:7] = np.nan
-    calibration = calibrate(*learned, count_on=counted)
+    calibration = fit_calibration(*learned, count_on=counted)
     cells = calibration.place(counted[0])
     # Twelve rows lack a score that no learned row lacked: they have no place, and none at the end of the table either.
     assert (cells[:19] == NOWHERE).all() and calibration.table.sum() == 3 * ROWS - 19
@@ -195,20 +195,20 @@ def test_a_table_of_its_own_is_counted_by_the_models_of_the_other():
         table[calibration.kinds.index(kind), int(not correct), cell] += 1
     assert (table == calibration.table).all()
     assert any("7 of 900 rows have no score" in note for note in calibration.notes)
-    assert calibration.shift == calibrate(*learned).shift
+    assert calibration.shift == fit_calibration(*learned).shift
 
 
 def test_tables_to_be_counted_have_every_kind_and_no_other():
     columns, kind, correct = table_of(rows=40)
     with pytest.raises(ValueError, match="rows to count must be of kinds"):
-        calibrate(
+        fit_calibration(
             columns,
             kind,
             correct,
             count_on=(columns, np.where(kind == "fog", "blur", kind), correct),
         )
     with pytest.raises(ValueError, match="rows to count must be of kinds"):
-        calibrate(
+        fit_calibration(
             columns,
             kind,
             correct,
@@ -216,7 +216,7 @@ def test_tables_to_be_counted_have_every_kind_and_no_other():
         )
     with pytest.raises(ValueError, match="'knn' is missing"):
         less = {name: column for name, column in columns.items() if name != "knn"}
-        calibrate(columns, kind, correct, count_on=(less, kind, correct))
+        fit_calibration(columns, kind, correct, count_on=(less, kind, correct))
 
 
 def auc(marks: np.ndarray, scores: np.ndarray) -> float:
@@ -299,7 +299,7 @@ def test_a_verdict_makes_two_bins():
     rng = np.random.default_rng(0)
     far = np.repeat([False, True], 500)
     verdict = (rng.random(1000) < np.where(far, 0.7, 0.1)).astype(float)
-    calibration = calibrate(
+    calibration = fit_calibration(
         {"verdict": verdict}, np.where(far, "fog", "clean"), rng.random(1000) < 0.8
     )
     assert calibration.shift.bins == 2
@@ -311,13 +311,13 @@ def test_a_verdict_makes_two_bins():
 @pytest.mark.parametrize("right", [np.zeros(120, bool), np.ones(120, bool)])
 def test_outcomes_that_are_all_the_same_make_one_bin(right):
     columns, kind, _ = table_of(rows=40)
-    calibration = calibrate(columns, kind, right)
+    calibration = fit_calibration(columns, kind, right)
     assert calibration.right_clean.bins == calibration.right_shifted.bins == 1
     assert calibration.accuracy("fog") == float(right[0])
 
 
 def test_scores_that_are_all_the_same_make_one_bin():
-    calibration = calibrate(
+    calibration = fit_calibration(
         {"a": np.zeros(60), "b": np.ones(60)}, np.repeat(["clean", "fog"], 30), np.arange(60) % 2
     )
     assert calibration.shape == (1, 1, 1, 2) and calibration.table.sum() == 60
@@ -330,7 +330,7 @@ def test_a_column_without_clean_scores_is_left_out_with_the_rows_that_have_no_ot
     for column in columns.values():
         column[only] = np.nan
     columns["extra"] = np.where(kind == "clean", np.nan, 1.0)
-    calibration = calibrate(columns, kind, correct)
+    calibration = fit_calibration(columns, kind, correct)
     assert calibration.names == ("energy", "knn", "vote") and calibration.rows("fog") == 34
     assert calibration.notes[:2] == (
         "6 of 120 rows have no score at all and are left out",
@@ -341,14 +341,14 @@ def test_a_column_without_clean_scores_is_left_out_with_the_rows_that_have_no_ot
 def test_groups_that_leave_a_fold_without_a_kind_are_still_counted():
     columns, kind, correct = table_of(rows=40)
     for groups in (np.zeros(120), kind, np.arange(120) % 2, np.where(kind == "fog", "f", "g")):
-        calibration = calibrate(columns, kind, correct, groups=groups)
+        calibration = fit_calibration(columns, kind, correct, groups=groups)
         assert calibration.table.sum() == 120 and calibration.grouped
 
 
 def test_kinds_may_have_any_name_and_clean_another():
     names = ("ind", "", "clean ", "déjà vu", "0")
     columns, kind, correct = table_of(rows=40, kinds=names)
-    calibration = calibrate(columns, kind, correct, clean="ind")
+    calibration = fit_calibration(columns, kind, correct, clean="ind")
     assert calibration.kinds == ("clean", "", "0", "clean ", "déjà vu")
     assert [calibration.rows(k) for k in calibration.kinds] == [40] * 5
     assert Calibration.from_dict(json.loads(json.dumps(calibration.to_dict()))) == calibration
@@ -357,7 +357,9 @@ def test_kinds_may_have_any_name_and_clean_another():
 def test_few_rows_are_noted():
     columns, kind, correct = table_of(rows=40)
     kept = np.concatenate([np.flatnonzero(kind != "fog"), np.flatnonzero(kind == "fog")[:3]])
-    calibration = calibrate({n: c[kept] for n, c in columns.items()}, kind[kept], correct[kept])
+    calibration = fit_calibration(
+        {n: c[kept] for n, c in columns.items()}, kind[kept], correct[kept]
+    )
     assert calibration.rows("fog") == 3 and "few rows of fog (3)" in calibration.notes[0]
 
 
@@ -388,7 +390,7 @@ def test_tables_that_cannot_be_learned_from_are_refused(change, sentence):
         "correct": [1, 0, 1, 0],
     }
     with pytest.raises(ValueError, match=sentence):
-        calibrate(**{**given, **change})
+        fit_calibration(**{**given, **change})
 
 
 def test_events_that_cannot_be_placed_are_refused(calibration):
@@ -467,11 +469,11 @@ def test_verdicts_keep_a_bin_each_however_rare_one_of_them_is(share):
     """Counts of the two bins are those of the verdicts; where rows beyond are too few to say anything there is one bin."""
     kind = np.repeat(["clean", "fog"], 1000)
     verdict = np.concatenate([np.zeros(1000), np.arange(1000) < round(1000 * share)]).astype(float)
-    calibration = calibrate({"verdict": verdict}, kind, np.ones(2000, dtype=bool))
+    calibration = fit_calibration({"verdict": verdict}, kind, np.ones(2000, dtype=bool))
     assert calibration.shift.bins == 2
     rows = calibration.folded(calibration.table).sum(axis=(1, 3, 4, 5))
     assert rows.tolist() == [[1000, 0], [1000 - round(1000 * share), round(1000 * share)]]
-    few = calibrate(
+    few = fit_calibration(
         {"verdict": (np.arange(2000) >= 1995).astype(float)}, kind, np.ones(2000, dtype=bool)
     )
     assert few.shift.bins == 1

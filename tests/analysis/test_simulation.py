@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import isotonic_regression
 
-from roadworthy.analysis.risk.calibration import calibrate
+from roadworthy.analysis.risk.calibration import fit_calibration
 from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import Costs, base_tree, detector_tree
 from roadworthy.analysis.risk.rates import Rates
@@ -400,7 +400,7 @@ def test_an_alarm_is_due_late_early_or_false_by_what_its_window_holds(rates, win
 # estimators side by side
 
 ROWS = verdict_rows(DETECTOR, 3000, 2000, rng=np.random.default_rng(0))
-CALIBRATION = calibrate(ROWS.columns, ROWS.kind, ROWS.correct)
+CALIBRATION = fit_calibration(ROWS.columns, ROWS.kind, ROWS.correct)
 
 
 @pytest.fixture(scope="module")
@@ -484,7 +484,7 @@ def test_a_detector_that_says_nothing_of_shift_gives_no_number_and_the_reason(na
     flipped = np.where(
         rows.kind == "shifted", np.arange(rows.n) % 2, (np.arange(rows.n) + 1) % 2
     ).astype(float)
-    calibration = calibrate({VERDICT: flipped}, rows.kind, rows.correct)
+    calibration = fit_calibration({VERDICT: flipped}, rows.kind, rows.correct)
     estimators = Estimators(Estimator(calibration, base_tree()))
     counts = np.bincount(calibration.place({VERDICT: np.ones(50)}), minlength=calibration.cells)[
         None
@@ -498,7 +498,7 @@ def test_verdicts_that_tell_shift_by_chance_alone_are_refused_though_a_best_cut_
     tpr, tnr
 ):
     rows = verdict_rows(Detector(tpr, tnr), 1000, 1000, rng=np.random.default_rng(6))
-    calibration = calibrate(rows.columns, rows.kind, rows.correct)
+    calibration = fit_calibration(rows.columns, rows.kind, rows.correct)
     estimators = Estimators(Estimator(calibration, base_tree()))
     counts = np.bincount(calibration.place({VERDICT: np.ones(100)}), minlength=calibration.cells)[
         None
@@ -532,7 +532,7 @@ def test_a_new_estimator_is_found_by_its_name_alone(estimators):
 
 
 def test_scores_in_one_bin_give_no_rate_and_no_error():
-    calibration = calibrate({VERDICT: np.zeros(ROWS.n)}, ROWS.kind, ROWS.correct)
+    calibration = fit_calibration({VERDICT: np.zeros(ROWS.n)}, ROWS.kind, ROWS.correct)
     estimators = Estimators(Estimator(calibration, base_tree()))
     counts = np.bincount(calibration.place({VERDICT: np.zeros(50)}), minlength=calibration.cells)[
         None

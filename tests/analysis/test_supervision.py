@@ -86,7 +86,7 @@ def test_correlated_pairs_are_taken_as_clusters():
 def test_findings_hold_both_areas_for_every_condition_or_say_why_not():
     clean = observed([0.1, 0.2, 0.3, 0.9], [0, 0, 0, 1])
     here = observed([0.5, 0.6, 0.7, 0.8], [0, 0, 0, 0], "snow", 1)
-    found = {f.id: f for f in supervision.findings(clean, [here], [clean], confidence=0.95)}
+    found = {f.id: f for f in supervision.ranking_findings(clean, [here], [clean], confidence=0.95)}
     curves = ("auc", "aupr", "fpr95")
     assert set(found) == {
         f"{curve}_{place}"

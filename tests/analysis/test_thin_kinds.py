@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from roadworthy.analysis.risk.calibration import Calibration, calibrate, of_firm_kinds
+from roadworthy.analysis.risk.calibration import Calibration, fit_calibration, of_firm_kinds
 from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.analysis.risk.refusal import separation
@@ -18,7 +18,9 @@ def calibrated(**rows: int) -> Calibration:
     rng = np.random.default_rng(7)
     kind = np.repeat(list(rows), list(rows.values()))
     scores = rng.normal([GAP[k] for k in kind])
-    return calibrate({"energy": scores}, kind, rng.random(len(kind)) < [RIGHT[k] for k in kind])
+    return fit_calibration(
+        {"energy": scores}, kind, rng.random(len(kind)) < [RIGHT[k] for k in kind]
+    )
 
 
 def window(calibration: Calibration, rate: float, *, n: int = 400, seed: int = 1) -> np.ndarray:

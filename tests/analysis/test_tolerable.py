@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from roadworthy.analysis.risk.calibration import calibrate
+from roadworthy.analysis.risk.calibration import fit_calibration
 from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import accuracy_tree, cost_tree
 from roadworthy.analysis.risk.tolerable import costs_of, parameters_at
@@ -54,7 +54,7 @@ def test_answers_that_are_added_count_beside_the_independent_rows(of_three):
     scores = np.random.default_rng(0).normal(3.0 * (kind != "clean")) + np.repeat(
         np.linspace(-1.0, 1.0, 20), 40
     )
-    grouped = calibrate({"energy": scores}, kind, outcomes, groups=groups)
+    grouped = fit_calibration({"energy": scores}, kind, outcomes, groups=groups)
     wrong = (
         1.0 - parameters_at(Estimator(grouped, accuracy_tree()), 0.0, added=0.5)["accuracy_clean"]
     )

@@ -9,7 +9,7 @@ from scipy.stats import binom
 from roadworthy.analysis import verdicts
 from roadworthy.analysis.calibration import BATCH_SIZES, Threshold
 from roadworthy.analysis.observed import Observed
-from roadworthy.analysis.tallies import verdict_counts, verdicts_on_batches
+from roadworthy.analysis.tallies import tally_verdicts, verdicts_on_batches
 from roadworthy.analysis.verdicts import VerdictRule
 from roadworthy.measures.scored import Scored
 from roadworthy.statistics import clopper_pearson, clustered_proportion, wilson
@@ -116,7 +116,7 @@ def test_the_worst_of_many_places_has_an_interval_that_holds_for_all_of_them():
     rng = np.random.default_rng(7)
     limit = {"s": Threshold(0.0, "r", 9, 0.1)}
     places = [observed(rng.normal(size=60), np.ones(60), "fog", level) for level in range(1, 6)]
-    found = verdicts.findings(observed([0.1, -0.2], [0, 0]), places, limit, confidence=0.95)
+    found = verdicts.verdict_findings(observed([0.1, -0.2], [0, 0]), places, limit, confidence=0.95)
     missed = [f for f in found if f.quantity == "miss_rate" and f.n]
     (worst,) = [f for f in found if f.quantity == "worst_miss_rate"]
     assert worst.value == max(f.value for f in missed) and worst.about.level in range(1, 6)
@@ -171,7 +171,7 @@ def test_findings_are_misses_false_alarms_and_alarms_at_every_place():
     )
     found = {
         f.id: f
-        for f in verdicts.findings(
+        for f in verdicts.verdict_findings(
             clean, [fog], {"s": Threshold(0.5, "r", 9, 0.1)}, confidence=0.95
         )
     }
@@ -196,7 +196,7 @@ def test_together_means_that_one_of_them_raises_an_alarm():
         **{**vars(here), "scores": {"a": here.scores["s"], "b": here.scores["s"][::-1]}}
     )
     limits = {"a": Threshold(0.85, "r", 9, 0.1), "b": Threshold(0.85, "r", 9, 0.1)}
-    assert verdicts.together(limits, here, ["a", "b"]).tolist() == [False, True, True, False]
+    assert verdicts.any_alarm(limits, here, ["a", "b"]).tolist() == [False, True, True, False]
 
 
 def test_conformal_false_alarms_keep_their_rate_on_other_rows():
@@ -217,11 +217,10 @@ def test_counts_add_up_to_the_cases_and_to_the_rates():
     fog = observed(rng.normal(1, 1, 1000), rng.random(1000) < 0.4, "fog", 2)
     reference = rng.normal(size=600)
     limit = Threshold(1.5, "r", 600, 0.05)
-    alarms = {o.name: (~o.failure, verdicts.alarms(limit, o, "s")) for o in (clean, fog)}
-    table = verdict_counts(alarms, None)
-    assert table.n("clean") == table.n("fog@2") == 1000
-    miss = verdicts.rate("miss_rate", fog, alarms["fog@2"][1]).value
-    assert 1 - table.risky_rate("fog@2", correct=False).value == pytest.approx(miss)
+    alarms = verdicts.alarms(limit, fog, "s")
+    (right_clear, right_risky), (missed, caught) = tally_verdicts(~fog.failure, alarms)
+    assert right_clear + right_risky + missed + caught == 1000
+    assert verdicts.rate("miss_rate", fog, alarms).value == missed / (missed + caught)
     found = verdicts_on_batches(reference, [clean, fog], "s", rate=0.05, seed=0)
     sizes = {(b.how, b.size): b for b in found}
     assert set(sizes) == {(how, size) for how in ("mean", "ks") for size in BATCH_SIZES}

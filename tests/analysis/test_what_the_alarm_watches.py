@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from roadworthy.analysis.risk.calibration import Calibration, calibrate
+from roadworthy.analysis.risk.calibration import Calibration, fit_calibration
 from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import (
     POLYP_COSTS,
@@ -40,7 +40,7 @@ def calibration() -> Calibration:
     kind = np.repeat(["clean", "fog", "snow"], 400)
     shifted = kind != "clean"
     scores = {"a": rng.normal(1.5 * shifted), "b": rng.normal(1.0 * shifted)}
-    return calibrate(scores, kind, rng.random(1200) < np.where(shifted, 0.5, 0.9))
+    return fit_calibration(scores, kind, rng.random(1200) < np.where(shifted, 0.5, 0.9))
 
 
 def test_only_trees_of_right_and_wrong_have_the_costs_of_answers() -> None:

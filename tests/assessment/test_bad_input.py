@@ -128,9 +128,7 @@ def test_nan_logits_fail_their_case_and_get_no_score(user):
     run = assess(user / "assessment.yaml")
     failed = failed_cases(run)
     assert len(failed) == 2
-    assert set(failed.values()) == {
-        "model, step 0: the class_scores it gave at 'output' has 1 NaN or infinite value among 2"
-    }
+    assert all("has 1 NaN or infinite value among 2" in reason for reason in failed.values())
     cases = RunFolder.open(run.folder).cases()
     assert (np.isnan(cases["score.max_softmax"]) == (cases["status"] == "failed")).all()
     assert run.finding("accuracy").value == 18 / 20

@@ -39,7 +39,7 @@ def of_outcomes(
 
 
 def accuracy(right: int, n: int) -> Evidence:
-    return performance.value(observed(right, n), "accuracy")
+    return performance.measured(observed(right, n), "accuracy")
 
 
 def claim(limit: float, direction: str = "min", confidence: float = 0.95, every: str = "") -> Claim:
@@ -229,7 +229,7 @@ def test_groups_make_a_claim_harder_to_meet():
     groups = np.repeat(np.arange(40), 10).astype(str)
     outcomes = np.repeat((np.arange(40) % 20 != 0).astype(float), 10)
     alone, grouped = (
-        judge(claim(0.9), [performance.value(of_outcomes(outcomes, g), "accuracy")]).status
+        judge(claim(0.9), [performance.measured(of_outcomes(outcomes, g), "accuracy")]).status
         for g in (None, groups)
     )
     assert (alone, grouped) == ("met", "inconclusive")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ready_made import alarm_rule
-from roadworthy.analysis.risk.calibration import calibrate
+from roadworthy.analysis.risk.calibration import fit_calibration
 from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.monitor import Bundle, Events, Monitor, Windows
 
@@ -19,7 +19,7 @@ from roadworthy.monitor import Bundle, Events, Monitor, Windows
 def bundle() -> Bundle:
     rng = np.random.default_rng(0)
     kind, shift = np.repeat(["clean", "fog"], 800), np.repeat([0.0, 4.0], 800)
-    calibration = calibrate(
+    calibration = fit_calibration(
         {"knn": rng.normal(shift)}, kind, rng.random(1600) < np.repeat([0.92, 0.4], 800)
     )
     return Bundle(

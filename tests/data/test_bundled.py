@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from make_bundled import SPLITS, bands, drawn_split, make
 
-from roadworthy.data.bundled.make import SPLITS, bands, drawn_split, make
 from roadworthy.data.loaders.bundled import FOLDER, bundled
 
 EXAMPLE = Path(__file__).parents[2] / "examples/fashion"

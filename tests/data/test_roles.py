@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from roadworthy.data import DataError, Dataset, load
-from roadworthy.data.items import Unreadable
 from roadworthy.data.loaders.files import Files, Sequences
 from roadworthy.data.roles import check_roles
-from roadworthy.data.values import FRAMES, IMAGE, TEXT, VECTOR
+from roadworthy.data.values import FRAMES, IMAGE, TEXT, VECTOR, Unreadable
 
 
 def data(ids: str, groups: str | None = None, source: str = "folder") -> Dataset:

@@ -16,7 +16,7 @@ from roadworthy.distances.cosine import cosine
 from roadworthy.distances.disagreement import disagreement
 from roadworthy.distances.standard_deviation import standard_deviation
 from roadworthy.registry import components
-from roadworthy.subject.variation import looped
+from roadworthy.subject.passes import looped
 
 vectors = arrays(np.float64, 4, elements=st.floats(-1e6, 1e6))
 

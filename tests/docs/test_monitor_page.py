@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roadworthy.analysis.risk.calibration import calibrate
+from roadworthy.analysis.risk.calibration import fit_calibration
 from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.monitor import Bundle, Monitor, Taken, Windows
 
@@ -25,7 +25,7 @@ def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     rng = np.random.default_rng(0)
     shifted = np.repeat([0.0, 1.0], 300)
     scores = {"knn": rng.normal(0.4 + shifted, 0.2), "energy": rng.normal(2.0 * shifted - 3.0)}
-    calibration = calibrate(
+    calibration = fit_calibration(
         scores, np.where(shifted, "fog", "clean"), rng.random(600) < np.where(shifted, 0.4, 0.9)
     )
     bundle = Bundle.compile(
@@ -93,7 +93,7 @@ def test_a_table_becomes_the_events_that_are_posted(tmp_path, monkeypatch, kind)
     ]
     rng = np.random.default_rng(0)
     known = {name: rng.normal(np.repeat([0.0, 2.0], 300)) for name in ("knn", "energy")}
-    calibration = calibrate(known, np.repeat(["clean", "fog"], 300), rng.random(600) < 0.8)
+    calibration = fit_calibration(known, np.repeat(["clean", "fog"], 300), rng.random(600) < 0.8)
     batch = Reader(calibration, subject="lesion-2.3.1").read(body, now=start + 60.0)
     assert isinstance(batch, Batch) and batch.ids == ["7", "8", "9"]
     assert batch.times.tolist() == [start, start + 0.25, start + 60.0]

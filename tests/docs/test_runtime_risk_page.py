@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from roadworthy.analysis.risk.calibration import calibrate
+from roadworthy.analysis.risk.calibration import fit_calibration
 from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.monitor import Bundle, Monitor, Windows
 from roadworthy.monitor.bundle import RatePrior
@@ -19,7 +19,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "runtime-risk.md").read_text()
 def test_before_any_event_the_page_tells_no_rate_as_the_service_does():
     rng, shifted = np.random.default_rng(0), np.repeat([0, 1], 300)
     right = rng.random(600) < np.where(shifted, 0.4, 0.9)
-    calibration = calibrate(
+    calibration = fit_calibration(
         {"knn": rng.normal(2.5 * shifted)}, np.where(shifted, "fog", "clean"), right
     )
     made = Bundle.compile(

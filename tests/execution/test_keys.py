@@ -282,5 +282,5 @@ def test_what_auto_stands_for_is_part_of_a_chunks_key(user, monkeypatch):
     (user / "subject.py").write_text(ASKED_AGAIN)
     text = FILE + "supervisors: [{vr: {kind: own}}]\n"
     before = keys(user, text)[1]
-    monkeypatch.setattr("roadworthy.subject.variation.default_for", lambda kind: "cosine")
+    monkeypatch.setattr("roadworthy.subject.passes.default_for", lambda kind: "cosine")
     assert not before & keys(user, text)[1]

@@ -9,7 +9,7 @@ import pytest
 
 from roadworthy.data.samples import DataError
 from roadworthy.data.values import Boxes
-from roadworthy.measures import CriterionError, Scored, failures
+from roadworthy.measures import CriterionError, failures
 from roadworthy.measures.classification import accuracy
 from roadworthy.measures.detection import ap50
 from roadworthy.measures.regression import mae
@@ -180,9 +180,3 @@ def test_missed_is_refused_where_there_are_no_boxes() -> None:
 def test_a_condition_on_unknown_metadata_is_answered_with_the_nearest_name() -> None:
     with pytest.raises(DataError, match="did you mean 'diameter_mm'"):
         missed(missed="lesion", where={"diameter": 6}, metadata={"diameter_mm": DIAMETER})
-
-
-def test_a_criterion_is_kept_when_rows_are_taken() -> None:
-    for scored in (Scored.proportion(np.array([1.0, 0.0, 1.0])), mae(np.zeros(3), np.zeros(3))):
-        changed = scored.with_failure(np.array([True, False, True]))
-        assert changed.take(np.array([0, 1])).failure.tolist() == [True, False]

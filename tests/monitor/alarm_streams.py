@@ -12,7 +12,7 @@ import numpy as np
 from scipy.signal import lfilter
 from synthetic_detectors import GAIN
 
-from roadworthy.analysis.risk.calibration import Calibration, calibrate
+from roadworthy.analysis.risk.calibration import Calibration, fit_calibration
 from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.monitor import Bundle, Events, Monitor, Windows
 
@@ -95,7 +95,7 @@ def grouped(kind: str, *, groups: int = 40, rows: int = 50, seed: int = 0) -> Ca
         lean[group] + rest_of(how, float(size)) * rng.normal(size=len(group)) + GAIN[0.9] * shifted
     )
     right = rng.random(len(group)) < np.where(shifted, 0.5, 0.95)
-    return calibrate({"energy": scores}, names, right, groups=group)
+    return fit_calibration({"energy": scores}, names, right, groups=group)
 
 
 def stepped_scores(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadworthy.analysis.risk.calibration import Calibration, calibrate
+from roadworthy.analysis.risk.calibration import Calibration, fit_calibration
 
 GAIN = {0.9: 1.8124, 0.75: 0.9539}
 """AUC of one detector -> distance between the means of clean and shifted scores of deviation 1: sqrt(2) z(AUC)."""
@@ -17,7 +17,7 @@ def synthetic(
     rng = np.random.default_rng([seed, rows])
     kind = np.repeat(["clean", "blur", "fog"], rows)
     shifted = kind != "clean"
-    return calibrate(
+    return fit_calibration(
         {"energy": rng.normal(GAIN[auc] * shifted)},
         kind,
         rng.random(len(kind)) < np.where(shifted, right[1], right[0]),

@@ -11,7 +11,7 @@ import pytest
 from alarm_streams import clean_scores
 from synthetic_detectors import GAIN
 
-from roadworthy.analysis.risk.calibration import Calibration, calibrate
+from roadworthy.analysis.risk.calibration import Calibration, fit_calibration
 from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.monitor import AlarmRule, Bundle, Events, Monitor, Windows
 from roadworthy.monitor.alarm import alarms_per_day, counts_before, odds_before
@@ -261,14 +261,14 @@ def examples() -> tuple[Bundle, dict[str, np.ndarray], np.ndarray]:
 
     import pyarrow.parquet as parquet
 
-    from roadworthy.analysis.risk.calibration import calibrate
+    from roadworthy.analysis.risk.calibration import fit_calibration
 
     path = Path(__file__).parents[2] / "examples" / "scores" / "calibration.parquet"
     table = parquet.read_table(path)
     kind = np.array(table["kind"].to_pylist())
     names = [name for name in table.column_names if table[name].type in ("double", "float")]
     columns = {name: np.array(table[name].to_pylist(), dtype=float) for name in names}
-    made = calibrate(columns, kind, np.array(table["correct"].to_pylist(), dtype=bool))
+    made = fit_calibration(columns, kind, np.array(table["correct"].to_pylist(), dtype=bool))
     windows = Windows((100,))
     return (
         Bundle.compile(made, accuracy_tree(), subject="s", tolerable=0.15, windows=windows),
@@ -607,7 +607,7 @@ def two_kinds() -> Calibration:
     right = np.concatenate(
         [np.arange(1500) % 50 >= 3, np.arange(400) % 5 < 2, np.arange(400) % 20 < 13]
     )
-    return calibrate({"energy": rng.normal(2.0 * (kind != "clean"))}, kind, right)
+    return fit_calibration({"energy": rng.normal(2.0 * (kind != "clean"))}, kind, right)
 
 
 def rule_of(calibration: Calibration, tolerable: float) -> AlarmRule:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from roadworthy.analysis.risk.calibration import calibrate
+from roadworthy.analysis.risk.calibration import fit_calibration
 from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.monitor.compile import tolerated
 
@@ -16,7 +16,7 @@ def test_what_one_event_in_five_costs_is_counted_with_kinds_even_however_unlike_
 ):
     rng, kind = np.random.default_rng(0), np.repeat(["clean", "rain", "fog", "snow"], 1000)
     right = rng.random(4000) < np.repeat([0.95, 0.9, 0.5, 0.1], 1000)
-    calibration = calibrate(
+    calibration = fit_calibration(
         {"energy": rng.normal(np.repeat([0.0, 0.8, 2.0, 4.0], 1000))}, kind, right
     )
     clean, *shifted = (1.0 - calibration.accuracy(name) for name in calibration.kinds)

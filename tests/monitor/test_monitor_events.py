@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ready_made import alarm_rule
-from roadworthy.analysis.risk.calibration import Calibration, calibrate
+from roadworthy.analysis.risk.calibration import Calibration, fit_calibration
 from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.monitor import Bundle, EventError, Events, Monitor, Taken, Windows
 from roadworthy.monitor.messages import LEAST_SCORED
@@ -164,7 +164,7 @@ def learned(*, holes: float = 0.0) -> Calibration:
     columns = scores_of(shifted, 2)
     for column in columns.values():
         column[rng.random(1000) < holes] = np.nan
-    return calibrate(
+    return fit_calibration(
         columns, np.where(shifted, "fog", "clean"), rng.random(1000) < np.where(shifted, 0.4, 0.95)
     )
 

@@ -19,12 +19,12 @@ for part in pkgutil.iter_modules(room.__path__):
 """
 USED = """
 import numpy as np
-from roadworthy.analysis.risk.calibration import calibrate
+from roadworthy.analysis.risk.calibration import fit_calibration
 from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.monitor import Bundle, Events, Monitor, Windows
 rng = np.random.default_rng(0)
 kind = np.repeat(["clean", "fog"], 100)
-calibration = calibrate({"energy": rng.normal(np.repeat([0.0, 2.0], 100))}, kind, rng.random(200) < 0.8)
+calibration = fit_calibration({"energy": rng.normal(np.repeat([0.0, 2.0], 100))}, kind, rng.random(200) < 0.8)
 monitor = Monitor(Bundle.compile(calibration, accuracy_tree(), subject="s", windows=Windows((20,), adaptive=True)))
 monitor.update(Events(None, None, columns={"energy": rng.normal(size=50)}))
 monitor.risk("adaptive"), monitor.queue(3), monitor.history(60.0), Monitor.from_bytes(monitor.bundle, monitor.to_bytes())

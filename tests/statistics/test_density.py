@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from scipy import stats
 from scipy.spatial.distance import cdist
+from scipy.special import logsumexp
 
 from roadworthy.statistics import Covariance, KernelDensity, mahalanobis_squared
-from roadworthy.statistics.density import ledoit_wolf, scott
+from roadworthy.statistics.density import ledoit_wolf, log_kernel_sums, scott
 
 ORACLE = np.load(Path(__file__).parents[1] / "supervisors" / "oracle" / "surprise.npz")
 
@@ -113,3 +114,36 @@ def test_a_covariance_around_several_means_is_that_of_the_rows_less_their_own_in
         monkeypatch.setattr("roadworthy.statistics.density.BLOCK", block)
         factor = Covariance.fit(points, centre=means, which=which).factor
         np.testing.assert_allclose(factor @ factor.T, moved.T @ moved / 57, rtol=1e-12, atol=1e-14)
+
+
+def heavy_tailed(n, d, seed):
+    """White on the whole, with some rows far out, as activations are."""
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, d)) * np.exp(0.4 * rng.normal(size=(n, 1)))
+
+
+def kernel_sums(queries, points, size=64):
+    return log_kernel_sums(queries, points, 0.5 * (points**2).sum(axis=1), size)
+
+
+@pytest.mark.parametrize("scale", [1, 1e3, 1e8, 1e20, 1e39])
+def test_sums_of_kernels_are_those_of_scipy_however_far_the_queries(scale):
+    points, queries = heavy_tailed(500, 6, 2), scale * heavy_tailed(100, 6, 3)
+    wanted = logsumexp(-0.5 * cdist(queries, points, "sqeuclidean"), axis=1)
+    np.testing.assert_allclose(kernel_sums(queries, points), wanted, rtol=1e-12)
+    np.testing.assert_allclose(kernel_sums(queries, points, 1), wanted, rtol=1e-12)
+
+
+def test_two_points_far_out_and_close_together_keep_their_digits():
+    points = np.concatenate([heavy_tailed(200, 4, 4), [[3e4, 0, 0, 0], [3e4, 1, 0, 0]]])
+    queries = np.array([[3e4, 0.4, 0, 0], [0.1, 0, 0, 0]])
+    wanted = logsumexp(-0.5 * cdist(queries, points, "sqeuclidean"), axis=1)
+    np.testing.assert_allclose(kernel_sums(queries, points), wanted, rtol=1e-6)
+
+
+def test_a_density_of_float32_points_is_kept_in_float32_and_agrees_with_that_of_float64():
+    points, queries = heavy_tailed(2000, 40, 7).astype(np.float32), heavy_tailed(100, 40, 8)
+    coarse, exact = KernelDensity.fit(points), KernelDensity.fit(points.astype(np.float64))
+    assert (coarse.points.dtype, exact.points.dtype) == (np.float32, np.float64)
+    wanted = exact.log_density(queries)
+    np.testing.assert_allclose(coarse.log_density(queries, memory_mb=1), wanted, atol=1e-4)

@@ -158,31 +158,6 @@ def test_vanishing_points_beside_ordinary_queries_are_found(dtype: type, tiny: f
     assert found.indices[1, 0] == 2
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-@pytest.mark.parametrize(("n", "k"), [(40, 1), (40, 40), (1500, 7), (5000, 50)])
-def test_the_kth_distance_alone_is_the_last_of_all_k(n, k, dtype):
-    rng = np.random.default_rng(n * k)
-    queries, points = (
-        rng.normal(size=(30, 12)).astype(dtype),
-        rng.normal(size=(n, 12)).astype(dtype),
-    )
-    points[: n // 2] = points[n // 2 : 2 * (n // 2)]  # every one twice
-    found = Points(points, memory_mb=1).kth_distances(queries, k=k)
-    np.testing.assert_allclose(found, by_hand(queries, points, k)[0][:, -1], rtol=1e-12)
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    arrays(np.float64, st.tuples(st.integers(1, 6), st.just(3)), elements=st.floats(-1e6, 1e6)),
-    arrays(np.float64, st.tuples(st.integers(2, 12), st.just(3)), elements=st.floats(-1e6, 1e6)),
-    st.data(),
-)
-def test_the_kth_distance_is_right_for_any_values(queries, points, data):
-    k = data.draw(st.integers(1, len(points)))
-    found = Points(points).kth_distances(queries, k=k)
-    np.testing.assert_allclose(found, by_hand(queries, points, k)[0][:, -1], rtol=1e-9, atol=1e-300)
-
-
 def test_the_kth_distance_where_float32_cannot_tell_points_apart():
     rng = np.random.default_rng(5)
     points = np.concatenate([rng.normal(size=(700, 6)) * 1e-5 + side for side in (-1e3, 1e3)])
@@ -238,11 +213,6 @@ def test_a_device_answers_like_numpy_where_points_are_equal_far_or_shifted(dtype
             )
             np.testing.assert_array_equal(there.indices, here.indices, err_msg=name)
             np.testing.assert_allclose(there.distances, here.distances, rtol=1e-14, err_msg=name)
-            np.testing.assert_allclose(
-                Points(points, device="cpu:0").kth_distances(queries, k=k),
-                here.distances[:, -1],
-                rtol=1e-14,
-            )
 
 
 def test_rounded_products_of_torch_are_refused():
@@ -274,32 +244,3 @@ def test_groups_of_points_leave_no_neighbour_out(n, k):
     np.testing.assert_allclose(
         Points(points).kth_distances(queries, k=k), found.distances[:, -1], rtol=1e-12
     )
-
-
-@pytest.mark.parametrize("away", [0.0, 1.0, 30.0])
-def test_points_of_one_length_have_the_neighbours_of_a_loop(away):
-    rng = np.random.default_rng(3)
-    points = rng.normal(size=(1300, 12)) + away
-    points = (points / np.linalg.norm(points, axis=1, keepdims=True)).astype(np.float32)
-    queries = np.concatenate(
-        [points[:20] * np.float32(1.5), rng.normal(size=(20, 12)).astype(np.float32), points[:5]]
-    )
-    queries[-1] = 0
-    ready = Points(points)
-    found = ready.nearest(queries, k=7)
-    # Around a centre far out they are moved there, as others are.
-    assert (ready._radius > 0) is (away < 2)
-    distances = cdist(queries.astype(np.float64), points.astype(np.float64))
-    np.testing.assert_allclose(found.distances, np.sort(distances, axis=1)[:, :7], rtol=1e-12)
-    inside = ready.nearest(queries, k=2, start=100, stop=300)
-    np.testing.assert_allclose(
-        inside.distances, np.sort(distances[:, 100:300], axis=1)[:, :2], rtol=1e-12
-    )
-    with_zero = points.copy()
-    with_zero[700] = 0
-    again = Points(with_zero)
-    distances[:, 700] = np.linalg.norm(queries.astype(np.float64), axis=1)
-    np.testing.assert_allclose(
-        again.kth_distances(queries, k=5), np.sort(distances, axis=1)[:, 4], rtol=1e-12
-    )
-    assert again._radius == 0

@@ -163,18 +163,6 @@ class TokensFirst(nn.Module):
         return self.head(self.layer(x[:, 0].transpose(0, 1)).mean(0))
 
 
-class Scaled(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv = Counted(1, 4, 3)
-        self.alpha = nn.AlphaDropout(0.3)
-        self.features = nn.FeatureAlphaDropout(0.3)
-        self.head = nn.Linear(144, 3)
-
-    def forward(self, x):
-        return self.head(self.features(self.alpha(torch.selu(self.conv(x)))).flatten(1))
-
-
 class ChangedLater(nn.Module):
     """After the dropout it changes what came before, by way of a view of it, and uses it again."""
 
@@ -202,7 +190,6 @@ NETS = (
     Collecting,
     Windows,
     TokensFirst,
-    Scaled,
     ChangedLater,
 )
 
@@ -225,15 +212,11 @@ class Masked(nn.Module):
         rng = generator(SEED, "model", "dropout", self.number, self.name, self.calls)
         self.calls += 1
         rows = [x.shape[i] if i != self.axis else self.each for i in range(x.ndim)]
-        if type(self.layer).__name__ in ("Dropout2d", "FeatureAlphaDropout"):
+        if type(self.layer).__name__ == "Dropout2d":
             rows[2:] = [1] * (len(rows) - 2)
         keep = torch.from_numpy(rng.random(rows, dtype=np.float32) >= self.layer.p)
         repeats = [x.shape[self.axis] // self.each if i == self.axis else 1 for i in range(x.ndim)]
         keep = keep.repeat(repeats).expand_as(x)
-        if "Alpha" in type(self.layer).__name__:
-            low, p = -1.7580993408473766, self.layer.p
-            a = ((1 - p) * (1 + p * low**2)) ** -0.5
-            return torch.where(keep, x, torch.full_like(x, low)) * a - a * p * low
         dropped = torch.where(keep, x / (1 - self.layer.p), torch.zeros_like(x))
         return x.copy_(dropped) if self.layer.inplace else dropped
 

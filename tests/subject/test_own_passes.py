@@ -11,8 +11,7 @@ from roadworthy.data.seeds import generator
 from roadworthy.data.values import CLASS_SCORES, EPISODE, FRAMES, GOAL, LABEL, TEXT, VECTOR
 from roadworthy.subject import Cases, SubjectError, System, function_module, single
 from roadworthy.subject.needs import Layer, Output, Passes
-from roadworthy.subject.passes import Summary
-from roadworthy.subject.variation import variation
+from roadworthy.subject.passes import Summary, variation
 
 SEED = 7
 REQUEST = Passes("own", 4, distance="standard_deviation")

@@ -195,11 +195,9 @@ def other_data(place):
     np.savez(place / "train.npz", images=np.zeros((9, 4, 4), np.uint8), labels=np.arange(9) % 3)
 
 
-@pytest.mark.parametrize(
-    ("change", "said"), [(other_layers, "another recipe"), (other_data, "other data")]
-)
+@pytest.mark.parametrize("change", [other_layers, other_data])
 def test_members_of_another_recipe_or_other_data_are_refused_and_left_alone(
-    folder, parallel, tmp_path, change, said
+    folder, parallel, tmp_path, change
 ):
     for name in ("recipe.py", "layers.py", "train.npz"):
         (tmp_path / name).write_bytes((folder / name).read_bytes())
@@ -210,21 +208,21 @@ def test_members_of_another_recipe_or_other_data_are_refused_and_left_alone(
     before = member_file(parallel, 0).read_bytes()
     with pytest.raises(
         SubjectError,
-        match=rf"member-0.safetensors \(made with {said}\), member-1.*name another folder",
+        match=r"member-0.safetensors, member-1.safetensors in .*another folder",
     ):
         trained(given(tmp_path), parallel)
     assert member_file(parallel, 0).read_bytes() == before
 
 
 def test_another_seed_and_changed_files_are_refused_too(folder, parallel):
-    with pytest.raises(SubjectError, match="made with another seed and other files"):
+    with pytest.raises(SubjectError, match="with this seed, data and files"):
         trained(given(folder, seed=3, files=("layers.py",)), parallel)
 
 
 def test_weights_of_unknown_origin_are_never_overwritten(folder, tmp_path):
     save_file({"0.weight": torch.zeros(8, 16)}, member_file(tmp_path, 0))
     before = member_file(tmp_path, 0).read_bytes()
-    with pytest.raises(SubjectError, match=r"says nothing of a recipe.*list of files"):
+    with pytest.raises(SubjectError, match=r"list the files"):
         trained(given(folder), tmp_path)
     assert member_file(tmp_path, 0).read_bytes() == before
 
@@ -252,7 +250,7 @@ def test_tied_weights_are_kept_whole(folder, tmp_path):
 def test_a_member_that_fails_is_named_with_the_reason_and_finished_ones_stay(folder, tmp_path):
     assert member_seed(0, 1) == 1623484961
     recipe = plain(folder, "second_breaks")
-    reason = r"member 1 could not be trained: recipe.py, line \d+: ArithmeticError: no image is bright; .*member-1.log"
+    reason = r"member 1 could not be trained: .*recipe.py, line \d+: ArithmeticError: no image is bright; .*member-1.log"
     with pytest.raises(SubjectError, match=reason):
         trained(recipe, tmp_path, 3, workers=1)
     assert [p.name for p in tmp_path.glob("*.safetensors")] == ["member-0.safetensors"]
@@ -264,7 +262,7 @@ def test_a_member_that_fails_is_named_with_the_reason_and_finished_ones_stay(fol
 def test_a_member_whose_process_is_killed_is_named(folder, tmp_path):
     with pytest.raises(
         SubjectError,
-        match=r"member 0 could not be trained: its process ended by signal 9 \(SIGKILL\)",
+        match=r"member 0 could not be trained: its process ended by signal 9",
     ):
         trained(plain(folder, "ends"), tmp_path, workers=1)
     assert not list(tmp_path.iterdir())

@@ -30,7 +30,7 @@ from roadworthy.distances.iou import iou
 from roadworthy.distances.jaccard import jaccard
 from roadworthy.distances.mota import mota
 from roadworthy.registry import register, remove
-from roadworthy.subject.variation import variation
+from roadworthy.subject.passes import variation
 
 
 def equations(distance, original, passes) -> list[float]:
@@ -123,7 +123,7 @@ def test_the_order_of_passes_and_of_rows_does_not_matter(order, passes, distance
 def test_blocks_of_rows_give_what_all_rows_give_at_once(distance, monkeypatch):
     passes = np.random.default_rng(1).normal(size=(4, 11, 3)).astype(np.float32)
     whole = variation(distance, CLASS_SCORES, passes[0], list(passes))
-    monkeypatch.setattr("roadworthy.subject.variation.VALUES_AT_ONCE", 30)
+    monkeypatch.setattr("roadworthy.subject.passes.VALUES_AT_ONCE", 30)
     np.testing.assert_array_equal(variation(distance, CLASS_SCORES, passes[0], list(passes)), whole)
 
 

@@ -181,6 +181,7 @@ def test_parameters_that_make_no_sense_are_refused():
         Typicality().fit(trace(TRAINING[:1]), None)
 
 
+@pytest.mark.slow
 def test_unlike_pictures_score_higher_than_like_ones():
     rng = np.random.default_rng(0)
     noise = rng.integers(0, 256, (24, 8, 8), dtype=np.uint8)

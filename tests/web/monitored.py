@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from ready_made import alarm_rule
-from roadworthy.analysis.risk.calibration import calibrate
+from roadworthy.analysis.risk.calibration import fit_calibration
 from roadworthy.analysis.risk.prototypes import accuracy_tree
 from roadworthy.monitor import Bundle, Forecast, Windows
 from roadworthy.monitor.bundle import expected_state
@@ -42,7 +42,7 @@ def bundle(
     rng = np.random.default_rng(0)
     kind, shift = np.repeat(["clean", "fog"], 800), np.repeat([0.0, 2.5], 800)
     columns = {"knn": rng.normal(shift), "energy": rng.normal(0.6 * shift)}
-    calibration = calibrate(columns, kind, rng.random(1600) < np.repeat([0.92, 0.4], 800))
+    calibration = fit_calibration(columns, kind, rng.random(1600) < np.repeat([0.92, 0.4], 800))
     made = Bundle(
         subject=subject,
         calibration=calibration,

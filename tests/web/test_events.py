@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roadworthy.analysis.risk.calibration import Calibration, calibrate
+from roadworthy.analysis.risk.calibration import Calibration, fit_calibration
 from roadworthy.web.events import Batch, Reader, placed
 from roadworthy.web.http import Refused
 
@@ -23,7 +23,7 @@ def calibration() -> Calibration:
     kind = np.repeat(["clean", "fog"], 300)
     shift = np.repeat([0.0, 2.0], 300)
     columns = {"knn": rng.normal(shift), "energy": rng.normal(shift)}
-    return calibrate(columns, kind, rng.random(600) < np.repeat([0.9, 0.5], 300))
+    return fit_calibration(columns, kind, rng.random(600) < np.repeat([0.9, 0.5], 300))
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +111,7 @@ def test_a_verdict_is_the_score_of_a_calibration_that_reads_one():
         np.repeat(["clean", "fog"], 300),
         np.concatenate([rng.random(300) < 0.1, rng.random(300) < 0.8]),
     )
-    one = calibrate({"detector": verdict.astype(float)}, kind, rng.random(600) < 0.8)
+    one = fit_calibration({"detector": verdict.astype(float)}, kind, rng.random(600) < 0.8)
     read = Reader(one, subject="s").read(
         ndjson({"id": "a", "verdict": True}, {"id": "b", "verdict": False}), now=NOW
     )
@@ -122,7 +122,7 @@ def test_a_verdict_is_the_score_of_a_calibration_that_reads_one():
 def test_a_verdict_is_refused_where_the_calibrated_score_is_none(scale):
     rng = np.random.default_rng(1)
     kind, score = np.repeat(["clean", "fog"], 300), scale * rng.random(600)
-    one = calibrate({"energy": score}, kind, rng.random(600) < 0.8)
+    one = fit_calibration({"energy": score}, kind, rng.random(600) < 0.8)
     said = str(refusal(Reader(one, subject="s"), ndjson({"id": "a", "verdict": True})))
     assert "a score of 0 or 1" in said and '"scores": {"energy": 0.5}' in said
 

@@ -4,8 +4,8 @@ A case is risky when its score lies *above* the threshold; a case without a scor
 that it is not. Rules count such rows as alarms that no threshold can prevent. Thresholds are observed scores, so that a
 strictly increasing change of the score changes no verdict. Conformal thresholds are split-conformal (Vovk et al. 2005),
 with groups hierarchical (Lee, Barber and Willett 2023, "Distribution-free inference with hierarchical data"). Batch
-verdicts (seed 003, sizes 1 to 64) compare the mean of a batch, or its Kolmogorov-Smirnov distance from the reference,
-with what clean batches give. Results are counts (`roadworthy.analysis.counts`), on rows that chose nothing.
+verdicts (Torpmann-Hagen et al. 2025, sizes 1 to 64) compare the mean of a batch, or its Kolmogorov-Smirnov distance
+from the reference, with what clean batches give. Rows that chose are not judged.
 
 >>> clean = np.arange(100.0)
 >>> threshold = at_false_positive_rate(clean, rate=0.05)
@@ -29,10 +29,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from roadworthy.analysis.counts import CountedRate as CountedRate
-from roadworthy.analysis.counts import Counts as Counts
-from roadworthy.analysis.counts import counts as counts
-from roadworthy.analysis.counts import separate as separate
 from roadworthy.statistics.fusion import plain_number, thinned
 
 Floats = NDArray[np.float64]
@@ -188,23 +184,6 @@ def per_class(
     return replace(whole, expected_rate=rate, per_class=chosen)
 
 
-def score_edges(nominal: ArrayLike, *, bins: int = 10) -> tuple[float, ...]:
-    """Inner edges of bins with equally many clean rows each; tied scores share a bin, so there may be fewer."""
-    ordered = np.sort(_scores(nominal, "nominal", least=bins))
-    if bins < 2:
-        raise ValueError(f"bins must be at least 2, found {bins}")
-    last = np.ceil(np.arange(1, bins) * len(ordered) / bins).astype(np.intp) - 1
-    edges = np.unique(ordered[last])
-    return tuple(map(float, edges[edges < ordered[-1]]))
-
-
-def score_bins(scores: ArrayLike, edges: Iterable[float]) -> NDArray[np.intp]:
-    """The bin of each score, 0 the safest; on an edge is below it, and a case without a score is in the riskiest bin."""
-    return np.searchsorted(
-        np.array(tuple(edges)), np.asarray(scores, dtype=np.float64), side="left"
-    )
-
-
 @dataclass(frozen=True)
 class BatchThreshold:
     """A threshold for the statistic of batches of one size; `reference` is what Kolmogorov-Smirnov compares with."""
@@ -223,23 +202,6 @@ class BatchThreshold:
     def verdict(self, scores: ArrayLike) -> Bools:
         """Which of the whole batches are risky."""
         return self.threshold.verdict(self.statistics(scores))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        reference = [plain_number(v) for v in self.reference]
-        return {**vars(self), "threshold": self.threshold.to_dict(), "reference": reference}
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> BatchThreshold:
-        """The inverse of `to_dict`."""
-        reference = tuple(map(float, record["reference"]))
-        return cls(
-            **{
-                **record,
-                "threshold": Threshold.from_dict(record["threshold"]),
-                "reference": reference,
-            }
-        )
 
 
 def batch_threshold(
@@ -278,17 +240,12 @@ def batch_threshold(
     return BatchThreshold(size, how, threshold, compared)
 
 
-def batch_verdicts(
-    scores: ArrayLike,
-    reference: ArrayLike,
-    *,
-    size: int,
-    how: How = "mean",
-    rate: float,
-    rng: np.random.Generator,
-) -> Bools:
-    """Which batches of consecutive scores are risky, at a false-positive rate against clean reference rows."""
-    return batch_threshold(reference, size=size, how=how, rate=rate, rng=rng).verdict(scores)
+def separate(chosen_on: Iterable[Any], judged_on: Iterable[Any]) -> None:
+    """Refuse to judge rows on which the choice was made: their rates would flatter it."""
+    both = sorted(map(str, set(chosen_on) & set(judged_on)))
+    if both:
+        found = f"{len(both)} of the rows to be judged, such as {both[0]}, also chose the threshold"
+        raise ValueError(f"{found}; judge on other rows")
 
 
 def ks_distances(batches: ArrayLike, reference: ArrayLike) -> Floats:

@@ -1,6 +1,6 @@
 """Performance per circumstance, level and slice: value, failure rate, difference to clean, relative drop.
 
-The relative drop is that of seed 000, tables 4 to 7: 1 - here/clean where higher is better, here/clean - 1 where lower is.
+The relative drop is that of Wang et al. 2022, tables 4 to 7: 1 - here/clean where higher is better, here/clean - 1 where lower is.
 Differences are paired where the same samples were seen under both conditions. Everything is offered as `Evidence`, which
 knows its interval at any confidence, so that findings (two-sided, the report's confidence) and claims (one-sided, their
 own) come from one calculation.
@@ -36,7 +36,7 @@ GROUPED = "cases of one group may depend on each other, groups do not"
 COUNTED = "cases without an answer are counted as wrong"
 
 
-def value(observed: Observed, quantity: str, *, seed: int = 0) -> Evidence:
+def measured(observed: Observed, quantity: str, *, seed: int = 0) -> Evidence:
     """The measure itself under one condition."""
     return _evidence(observed.scored, observed, quantity, observed.about, seed)
 
@@ -46,7 +46,7 @@ def failure_rate(observed: Observed, *, seed: int = 0) -> Evidence:
     return _evidence(observed.failed(), observed, "failure_rate", observed.about, seed)
 
 
-def difference(here: Observed, clean: Observed, *, seed: int = 0) -> Evidence:
+def change_from_clean(here: Observed, clean: Observed, *, seed: int = 0) -> Evidence:
     """The measure here minus the measure on the clean data (or on the rest, for a filter).
 
     A group that stands inside and outside of a filter is one group, not two that are independent.
@@ -79,7 +79,7 @@ def difference(here: Observed, clean: Observed, *, seed: int = 0) -> Evidence:
 
 
 def relative_drop(here: Observed, clean: Observed, *, seed: int = 0) -> Evidence:
-    """How much worse, relative to clean; positive is worse (seed 000, tables 4 to 7)."""
+    """How much worse, relative to clean; positive is worse (Wang et al. 2022, tables 4 to 7)."""
     before, after = clean.scored.value(), here.scored.value()
     drop = _drop(after, before, here.scored.better)
     rng = functools.partial(generator, seed, "drop", here.name)
@@ -96,7 +96,7 @@ def slices(
 ) -> list[Evidence]:
     """The measure on each slice of a column; a slice with too few cases is shown but not judged."""
     parts = [observed.cut(column, content) for content in observed.contents(column)]
-    return [judged_if_large(value(part, quantity, seed=seed), smallest) for part in parts]
+    return [judged_if_large(measured(part, quantity, seed=seed), smallest) for part in parts]
 
 
 def judged_if_large(evidence: Evidence, smallest: int) -> Evidence:
@@ -107,7 +107,7 @@ def judged_if_large(evidence: Evidence, smallest: int) -> Evidence:
     return replace(evidence, reason=reason)
 
 
-def findings(
+def performance_findings(
     clean: Observed,
     others: Sequence[Observed],
     references: Sequence[Observed],
@@ -122,7 +122,9 @@ def findings(
     `references` says for each of `others` what it is compared with: the clean cases, or for a filter the rest of them.
     """
     found = [f for o in (clean, *others) for f in _at(o, quantity, confidence, seed)]
-    differences = [difference(o, r, seed=seed) for o, r in zip(others, references, strict=True)]
+    differences = [
+        change_from_clean(o, r, seed=seed) for o, r in zip(others, references, strict=True)
+    ]
     p_values = [_p_value(d, o) for d, o in zip(differences, others, strict=True)]
     adjusted = _adjusted(p_values)
     for here, reference, d, p in zip(others, references, differences, adjusted, strict=True):
@@ -148,7 +150,7 @@ def findings(
 
 
 def _at(observed: Observed, quantity: str, confidence: float, seed: int) -> Iterator[Finding]:
-    yield _finding(value(observed, quantity, seed=seed), observed, confidence)
+    yield _finding(measured(observed, quantity, seed=seed), observed, confidence)
     yield _finding(failure_rate(observed, seed=seed), observed, confidence)
 
 

@@ -276,20 +276,6 @@ class _Choice:
     price: np.ndarray
     """Of what is run."""
 
-    def first(self, sets: np.ndarray) -> list[int]:
-        """The smallest of sets of one length; of equals the cheapest, that with the higher rates, the first."""
-        used = self.runs[sets].any(axis=1)
-        mean = (
-            self.table[sets].max(axis=1).mean(axis=1)
-            if self.table.shape[1]
-            else np.zeros(len(sets))
-        )
-        # lexsort takes its first key last.
-        order = np.lexsort(
-            (np.arange(len(sets)), -mean.round(9), used @ self.price, used.sum(axis=1))
-        )
-        return [int(i) for i in sets[order[0]]]
-
     def rank(self, chosen: Sequence[int]) -> tuple[int, float, int, float]:
         """What makes one set better than another of any length."""
         used = self.runs[list(chosen)].any(axis=0)
@@ -341,10 +327,8 @@ def cover(
 def _smallest(choice: _Choice) -> list[int]:
     n, found = len(choice.covers), []
     for size in range(1, min(LARGEST_SEARCHED, n) + 1):
-        sets = np.array(list(combinations(range(n), size)))
-        whole = sets[choice.covers[sets].any(axis=1).all(axis=1)]
-        if len(whole):
-            found.append(choice.first(whole))
+        sets = combinations(range(n), size)
+        found += [list(s) for s in sets if choice.covers[list(s)].any(axis=0).all()]
     found += [_greedy(choice, by_size=True), _greedy(choice, by_size=False)]
     return min(found, key=choice.rank)
 

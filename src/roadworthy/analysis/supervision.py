@@ -69,7 +69,7 @@ def detects_shift(
     return _shift(here, clean, supervisor, quantity, _shifted(here, clean))
 
 
-def findings(
+def ranking_findings(
     clean: Observed,
     others: Sequence[Observed],
     references: Sequence[Observed],

@@ -3,24 +3,21 @@
 Batch thresholds come from the clean calibration rows, all of them: a stream without shift has wrong answers too. Batches are drawn
 at random from a condition's cases, each case in one batch, and what is left over at the end is in none.
 
->>> verdict_counts({"clean": (np.array([True, True, False]), np.array([0, 1, 1]))}, None).table.tolist()
-[[[1, 1], [0, 1]]]
+>>> tally_verdicts(np.array([True, True, False]), np.array([False, True, True]))
+[[1, 1], [0, 1]]
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from pydantic import BaseModel, Field
 
 from roadworthy.analysis import calibration
-from roadworthy.analysis.calibration import BATCH_SIZES, Counts, How
+from roadworthy.analysis.calibration import BATCH_SIZES, How
 from roadworthy.analysis.observed import Observed
 from roadworthy.data.seeds import generator
-
-Columns = Mapping[str, tuple[np.ndarray, np.ndarray]]
-"""By condition: which rows are right, and the verdict or bin of each."""
 
 
 class BatchVerdicts(BaseModel):
@@ -35,16 +32,9 @@ class BatchVerdicts(BaseModel):
     reason: str = Field(default="", description="Why there are none")
 
 
-def verdict_counts(columns: Columns, edges: tuple[float, ...] | None) -> Counts:
-    """Rows by condition, right or wrong, and column."""
-    width = 2 if edges is None else len(edges) + 1
-    kinds = sorted(columns)
-    table = np.zeros((len(kinds), 2, width), dtype=np.int64)
-    for i, kind in enumerate(kinds):
-        right, column = columns[kind]
-        cells = (~right).astype(np.intp) * width + column.astype(np.intp)
-        table[i] = np.bincount(cells, minlength=2 * width).reshape(2, width)
-    return Counts(tuple(kinds), table, edges)
+def tally_verdicts(right: np.ndarray, alarms: np.ndarray) -> list[list[int]]:
+    """Cases by right or wrong, and by whether they are clear or risky."""
+    return [[int((rows & ~alarms).sum()), int((rows & alarms).sum())] for rows in (right, ~right)]
 
 
 def verdicts_on_batches(

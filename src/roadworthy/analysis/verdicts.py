@@ -140,7 +140,7 @@ def alarms(threshold: Threshold, observed: Observed, supervisor: str) -> np.ndar
     )
 
 
-def together(
+def any_alarm(
     thresholds: Mapping[str, Threshold], observed: Observed, supervisors: Iterable[str]
 ) -> np.ndarray:
     """Which cases at least one of several supervisors calls risky."""
@@ -185,7 +185,7 @@ def too_few(threshold: Threshold, rule: VerdictRule) -> str:
     return f"{rule.rule} at {rule.rate:g} needs {rule.least} {'groups of ' if grouped else ''}clean, right calibration cases{each}"
 
 
-def findings(
+def verdict_findings(
     clean: Observed,
     others: Sequence[Observed],
     thresholds: Mapping[str, Threshold],

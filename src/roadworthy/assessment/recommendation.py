@@ -214,7 +214,7 @@ def _judge(
 ) -> None:
     """What the set misses and raises on the test cases, at the thresholds that are used."""
     places = (observed.clean, *observed.others)
-    raised = {o.name: verdicts.together(thresholds, o, record.supervisors) for o in places}
+    raised = {o.name: verdicts.any_alarm(thresholds, o, record.supervisors) for o in places}
     missed = {o.name: verdicts.rate("miss_rate", o, raised[o.name]) for o in places}
     false = {o.name: verdicts.rate("false_alarm_rate", o, raised[o.name]) for o in places}
     record.miss_rate = {p: _rate(verdicts.finding(e, confidence)) for p, e in missed.items()}

@@ -34,8 +34,8 @@ class DataError(ValueError):
 
 
 class Inputs(Protocol):
-    """Inputs by slice: an array, a list, or a reader that opens files when asked. A broken one is
-    an `Unreadable`."""
+    """Inputs by slice: an array, a list, or a reader that opens files when asked; its `pick(rows)`
+    leaves them unread. A broken one is an `Unreadable`."""
 
     def __len__(self) -> int: ...
 
@@ -151,11 +151,6 @@ class Dataset:
         return keep
 
     @functools.cached_property
-    def group_of(self) -> np.ndarray:
-        """The group of each row; a row without one is a group of its own."""
-        return self.ids if self.groups is None else self.groups
-
-    @functools.cached_property
     def fingerprint(self) -> str:
         """A hash of the content: inputs, targets, ids, groups and metadata."""
         digest = hashlib.blake2b(digest_size=16)
@@ -207,37 +202,7 @@ class Dataset:
             )
 
 
-@dataclass(frozen=True)
-class _Picked:
-    """Some rows of lazily read inputs."""
-
-    inputs: Inputs
-    rows: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, rows: Any) -> Any:
-        wanted = self.rows[rows]
-        if np.ndim(wanted) == 0:
-            return self.inputs[int(wanted)]
-        return [self.inputs[int(i)] for i in wanted]
-
-    def fingerprint(self) -> str:
-        """The rows and what they are rows of; inputs without a fingerprint are hashed one by one."""
-        own = getattr(self.inputs, "fingerprint", None)
-        if own is not None:
-            return f"{own() if callable(own) else own}|{self.rows.tolist()}"
-        digest = hashlib.blake2b(digest_size=16)
-        for row in self.rows:
-            digest.update(_sized(_item_bytes(self.inputs[int(row)])))
-        return digest.hexdigest()
-
-
 def _contents(inputs: Inputs) -> list[bytes | None] | None:
-    if isinstance(inputs, _Picked):
-        known = _contents(inputs.inputs)
-        return None if known is None else [known[int(row)] for row in inputs.rows]
     own = getattr(inputs, "contents", None)
     if own is not None:
         return list(own())
@@ -257,14 +222,12 @@ def _contents(inputs: Inputs) -> list[bytes | None] | None:
 
 
 def _picked(inputs: Inputs, rows: np.ndarray) -> Inputs:
-    """Some of the inputs: copied where they are in memory, by the reader's own `pick` where it has
-    one."""
+    """Some of the inputs, unread where the reader has a `pick`."""
     if isinstance(inputs, np.ndarray):
         return inputs[rows]
-    if isinstance(inputs, list | tuple):
-        return [inputs[int(i)] for i in rows]
-    pick = getattr(inputs, "pick", None)
-    return pick(rows) if pick is not None else _Picked(inputs, rows)  # type: ignore[no-any-return]
+    if hasattr(inputs, "pick"):
+        return inputs.pick(rows)  # type: ignore[no-any-return]
+    return [inputs[int(i)] for i in rows]
 
 
 def _refuse_repeated_ids(name: str, ids: np.ndarray) -> None:
@@ -357,13 +320,10 @@ def _word(value: Any) -> str:
 
 
 def load(spec: Mapping[str, Any], *, base: Path, name: str) -> Dataset:
-    """The data set that `spec` describes; paths are relative to `base`.
+    """The data set that `spec` describes, as in ``{idx: images.gz, labels: labels.gz}``; paths are
+    relative to `base`.
 
-    From what an assessment file says about data to a data set: ``{idx: images.gz, labels:
-    labels.gz}``.
-
-    The one key that names a loader carries its main path; the other keys are the loader's
-    parameters.
+    The one key that names a loader carries its main path, the others are the loader's parameters.
 
     >>> load({"bundled": "fashion-mnist", "split": "calibration", "n": 5}, base=Path(), name="calibration").name
     'calibration'

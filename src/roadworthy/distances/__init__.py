@@ -4,7 +4,7 @@ A distance is a function of two values of one kind. It declares which kinds it c
 which of them it is the default (`default`), and whether it stays within [0, 1] (`bounded`). Its mean
 over many pairs is the plain one, or with ``mean="quadratic"`` the root of the mean square. If the
 mean over all pairs of many passes has a closed form, it carries that (`closed_form`; see
-`roadworthy.subject.variation`).
+`roadworthy.subject.passes`).
 
 >>> for_kind("boxes"), default_for("vector"), default_for("image")
 (['iou'], 'standard_deviation', '')

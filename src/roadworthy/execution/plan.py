@@ -30,10 +30,10 @@ from roadworthy.measures import for_values
 from roadworthy.registry import did_you_mean
 from roadworthy.spec import ROLES, Assessment
 from roadworthy.subject.needs import Input, Passes, Request, Score
+from roadworthy.subject.passes import resolved
 from roadworthy.subject.running import error_sentence
 from roadworthy.subject.system import System
 from roadworthy.subject.trace import SYSTEM
-from roadworthy.subject.variation import resolved
 from roadworthy.supervisors.supervisor import Supervisor
 
 EVERY_OTHER = "*"

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from roadworthy.data.items import described
+from roadworthy.data.values import described
 
 LEVELS = 256
 FULL_SCALE = {np.dtype(np.uint8): 255.0, np.dtype(np.uint16): 65535.0, np.dtype(np.bool_): 1.0}

@@ -220,10 +220,7 @@ class Level(nn.Module):
 
 
 class Flow(nn.Module):
-    """All levels; a picture in, standard normal latents out.
-
-    The layers of Glow (Kingma and Dhariwal 2018, table 1) and the flow they make: exact densities,
-    exact inverses.
+    """The flow of Glow (Kingma and Dhariwal 2018, table 1): a picture in, standard normal latents out.
 
     Each layer gives what it makes of its input and the log-determinant of its Jacobian, one a row;
     `inverse` undoes it.

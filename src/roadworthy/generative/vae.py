@@ -32,10 +32,8 @@ WIDEST = 8.0
 
 
 class Coder(nn.Module):
-    """Encoder and decoder; sizes are multiples of 4.
-
-    The two networks of a variational autoencoder of small pictures: an encoder to a normal
-    distribution, a decoder to pixels.
+    """The two networks of a variational autoencoder: an encoder to a normal distribution, a decoder to
+    pixels; sizes are multiples of 4.
 
     The decoder's normal distribution has one learned deviation for all pixels (Rybkin, Daniilidis
     and Levine 2021), which weighs reconstruction against the prior by itself, whatever the contrast

@@ -110,8 +110,6 @@ def match(
     """Match detections with objects; of more than `max_detections` of a class in an image, the best
     scores count.
 
-    Which detection found which object: done once, read by every measure of boxes.
-
     Greedy, as COCO does it: within an image and a class, detections choose in the order of their
     scores, each the object of the highest IoU that is still free. What a score threshold keeps is a
     prefix of that order, so one matching serves all thresholds.

@@ -102,10 +102,6 @@ class Scored:
         rows = np.flatnonzero(rows) if rows.dtype == bool else rows.astype(np.int64)
         return replace(self._rows(rows), failure=self.failure[rows])
 
-    def with_failure(self, failure: np.ndarray) -> Scored:
-        """The same measure with another idea of what counts as wrong (see `failure.failures`)."""
-        return replace(self, failure=np.asarray(failure, dtype=bool))
-
     def _rows(self, rows: np.ndarray) -> Scored:
         if self.subset is not None:
             return self.subset(rows)

@@ -6,12 +6,12 @@ state that they must lead to. A file that was changed, cut off, or that leads to
 machine is refused.
 
 >>> import tempfile
->>> from roadworthy.analysis.risk.calibration import calibrate
+>>> from roadworthy.analysis.risk.calibration import fit_calibration
 >>> from roadworthy.analysis.risk.prototypes import accuracy_tree
 >>> rng = np.random.default_rng(0)
 >>> shifted = np.repeat([0, 1], 500)
 >>> scores, right = rng.normal(2.5 * shifted), rng.random(1000) < np.where(shifted, 0.4, 0.9)
->>> calibration = calibrate({"energy": scores}, np.where(shifted, "fog", "clean"), right)
+>>> calibration = fit_calibration({"energy": scores}, np.where(shifted, "fog", "clean"), right)
 >>> named = {"subject": "lesion-2.3.1", "windows": Windows((50,))}
 >>> bundle = Bundle.compile(calibration, accuracy_tree(), **named)
 >>> with tempfile.TemporaryDirectory() as folder:

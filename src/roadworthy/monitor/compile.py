@@ -273,10 +273,10 @@ class LabelledRows(NamedTuple):
         seed: int = 0,
     ) -> Calibration:
         """Learned from these rows; counted on others with the same kinds, else by cross-fitting."""
-        from roadworthy.analysis.risk.calibration import calibrate
+        from roadworthy.analysis.risk.calibration import fit_calibration
 
         on = None if counted is None else tuple(counted)
-        return calibrate(
+        return fit_calibration(
             self.columns,
             self.kind,
             self.correct,

@@ -1,12 +1,12 @@
 """The event tree at work on a stream: events in, risk out, with an alarm if it is not tolerable.
 
->>> from roadworthy.analysis.risk.calibration import calibrate
+>>> from roadworthy.analysis.risk.calibration import fit_calibration
 >>> from roadworthy.analysis.risk.prototypes import accuracy_tree
 >>> from roadworthy.monitor.windows import Windows
 >>> rng = np.random.default_rng(0)
 >>> shifted = np.repeat([0, 1], 500)
 >>> scores, right = rng.normal(2.5 * shifted), rng.random(1000) < np.where(shifted, 0.4, 0.9)
->>> calibration = calibrate({"energy": scores}, np.where(shifted, "fog", "clean"), right)
+>>> calibration = fit_calibration({"energy": scores}, np.where(shifted, "fog", "clean"), right)
 >>> windows = Windows((100,))
 >>> bundle = Bundle.compile(calibration, accuracy_tree(), subject="lesion-2.3.1", windows=windows)
 >>> monitor = Monitor(bundle)

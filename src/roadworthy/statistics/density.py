@@ -3,9 +3,8 @@ densities in logarithms.
 
 A density in hundreds of dimensions is far below the smallest float, so only its logarithm is ever
 computed: log f(x) = logsumexp_i(-|L⁻¹(x - x_i)|²/2) - log n - log|L| - d/2 log 2π, where L Lᵀ is
-the kernel's covariance. The distances are one matrix product of whitened points (`kernel_sums`),
-kept in the points' own precision. Scott's bandwidth n^(-1/(d+4)) scales the points' covariance, as
-in scipy's `gaussian_kde`.
+the kernel's covariance. The distances are one matrix product of whitened points. Scott's bandwidth
+n^(-1/(d+4)) scales the points' covariance, as in scipy's `gaussian_kde`.
 
 >>> points = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 2.0], [1.0, 1.0]])
 >>> kernels = KernelDensity.fit(points)
@@ -24,8 +23,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from roadworthy.statistics.candidates import chunk_rows
-from roadworthy.statistics.row_blocks import in_blocks
+from roadworthy.statistics.neighbours import chunk_rows
 
 SINGULAR = 1e-10
 """A pivot of the Cholesky factor of this share of the largest variance, or less, is rounding error
@@ -36,6 +34,8 @@ few of its digits."""
 BLOCK = 2**18
 """Numbers moved or whitened at once, in float64: so much stays in a processor's cache, and all
 would be a copy of the points."""
+EXPONENTS = 2**21
+"""Exponents held at once, in numbers: more would leave a processor's cache."""
 LOG_2PI = float(np.log(2 * np.pi))
 
 
@@ -191,8 +191,7 @@ class KernelDensity:
     """Cholesky factor of the kernel's covariance."""
     shrinkage: float = 0.0
     _there: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """By device: the points made ready (here) or the points and half their squares (there), when
-    first asked for."""
+    """By device: the points in float64 and half their squares, when first asked for."""
 
     @classmethod
     def fit(
@@ -230,12 +229,15 @@ class KernelDensity:
         """log f, one float64 a query."""
         n, d = self.points.shape
         constant = np.log(n) + float(np.log(np.diagonal(self.factor)).sum()) + d / 2 * LOG_2PI
+        size = chunk_rows(n, memory_mb, bytes_each=8)
         if device == "cpu":
             if device not in self._there:
-                self._there[device] = KernelPoints(self.points)
+                points = self.points.astype(np.float64)
+                self._there[device] = points, 0.5 * np.einsum("ij,ij->i", points, points)
             white = whitened(queries, self.centre, self.factor)
-            sums: np.ndarray = self._there[device].log_sums(white, memory_mb=memory_mb)
-            return sums - constant
+            size = min(size, max(64, EXPONENTS // n))
+            points, halves = self._there[device]
+            return log_kernel_sums(white, points, halves, size) - constant
         from roadworthy.statistics.row_blocks import log_kernel_sums_on, to_device, whitened_on
 
         if device not in self._there:
@@ -243,10 +245,7 @@ class KernelDensity:
             self._there[device] = points, 0.5 * points.square().sum(dim=1)
         white = whitened_on(queries, self.centre, self.factor, device)
         points, halves = self._there[device]
-        return (
-            log_kernel_sums_on(white, points, halves, chunk_rows(n, memory_mb, bytes_each=8))
-            - constant
-        )
+        return log_kernel_sums_on(white, points, halves, size) - constant
 
 
 def scott(n: int, d: int) -> float:
@@ -258,118 +257,27 @@ def scott(n: int, d: int) -> float:
     return float(n) ** (-1 / (d + 4))
 
 
-TOLERANCE = 0.01
-"""What float32 may change in the logarithm at worst: a hundredth of a density, which kernels do not
-know so well. What is found is about a thousandth of that (see the tests)."""
-EXPONENTS, CACHED = 2**21, 2**17
-"""Exponents held at once, and worked on at once, in numbers: more would leave a processor's cache.
-"""
-NEGLIGIBLE = 60.0
-"""Squared distance beyond the leading point's from which a point adds less than e⁻³⁰."""
-FAR = 1e15
-"""Queries farther out are left to float64, where their squares are numbers."""
+def log_kernel_sums(
+    queries: np.ndarray, points: np.ndarray, halves: np.ndarray, size: int
+) -> np.ndarray:
+    """log Σ_i exp(-|q - p_i|²/2), `size` queries at once; `halves` are |p_i|²/2.
 
+    The exponents q·p - |p|²/2 are one matrix product. The largest of a row is worked out again from
+    the differences, since far from the centre the product loses its digits.
 
-class KernelPoints:
-    """Points made ready once, for many sums.
-
-    log Σ_i exp(-|q - p_i|²/2) over many points, by matrix products in chunks of queries.
-
-    The exponents are q·p - |p|²/2, but for a constant of the query: one matrix product. Points in
-    float32 are multiplied in float32, and the error that this leaves in the answer is bounded row
-    by row. The largest exponent of a row is worked out again from the differences in float64, so
-    that only the share s of the other points in the sum counts. Each exponent is wrong by δ = (d +
-    3) u |p| (|q| + |p|/2) at most, u half of eps (a dot product of d + 1 terms, and roundings
-    before it; Higham, Accuracy and Stability, eq. 3.5), and the logarithm of the sum by s (exp(2δ)
-    - 1). Rows where that exceeds `TOLERANCE` are done again in float64. Only points that count need
-    a bound: one farther from q than √(D² + 60), D the distance of the leading one, adds less than
-    e⁻³⁰.
-
-    >>> points = KernelPoints(np.array([[0.0, 0.0], [3.0, 4.0]]))
-    >>> points.log_sums(np.array([[0.0, 0.0], [300.0, 400.0]])).round(6).tolist()
+    >>> points = np.array([[0.0, 0.0], [3.0, 4.0]])
+    >>> log_kernel_sums(np.array([[0.0, 0.0], [300.0, 400.0]]), points, np.array([0.0, 12.5]), 64).round(6).tolist()
     [4e-06, -122512.5]
     """
-
-    def __init__(self, points: np.ndarray) -> None:
-        self.points = points
-        self._squares = np.einsum("ij,ij->i", points, points, dtype=np.float64)
-        self._largest = float(np.sqrt(self._squares.max(initial=0.0)))
-        self._operands: dict[type[np.floating[Any]], np.ndarray] = {}
-        # Where float32 would fail for a query like the points, it is not tried: few rows would not have to be done again.
-        typical = np.sqrt(np.median(self._squares)) if len(points) else 0.0
-        reach = min(self._largest, 3 * typical)
-        self._single = (
-            points.dtype == np.float32 and 2 * float(self._error(typical, reach)) <= TOLERANCE
-        )
-
-    def log_sums(self, queries: np.ndarray, *, memory_mb: int = 512) -> np.ndarray:
-        """One float64 a query."""
-        sums = np.empty(len(queries))
-        norms = np.sqrt(np.einsum("ij,ij->i", queries, queries, dtype=np.float64))
-        single = np.zeros(len(queries), dtype=bool)
-        if self._single:
-            single = (norms <= FAR) & (
-                2 * self._error(norms, np.minimum(self._largest, norms)) <= 1
-            )
-        doubtful = [np.flatnonzero(~single)]
-        for dtype in (np.float32, np.float64):
-            rows = np.flatnonzero(single) if dtype is np.float32 else np.concatenate(doubtful)
-            if len(rows):
-                asked = queries if len(rows) == len(queries) else queries[rows]
-                sums[rows], error = self._summed(asked, norms[rows], dtype, memory_mb)
-                doubtful.append(rows[error > TOLERANCE])
-        return sums
-
-    def _summed(
-        self, queries: np.ndarray, norms: np.ndarray, dtype: type[np.floating[Any]], memory_mb: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The sums' logarithms in this precision, and how far they can be from those of float64."""
-        n, operand = len(self.points), self._operand(dtype)
-        sums, shares, gaps = np.empty(len(queries)), np.empty(len(queries)), np.empty(len(queries))
-        size = min(
-            chunk_rows(n, memory_mb, bytes_each=operand.itemsize),
-            max(64, EXPONENTS // n),
-            len(queries),
-        )
-        # Chunks of one size: a small one at the end is a slow product.
-        size = -(-len(queries) // -(-len(queries) // size))
-        room = np.empty((size, n), dtype=dtype)
-        with_one = np.ones((size, operand.shape[1]), dtype=dtype)
-        for start in range(0, len(queries), size):
-            part = queries[start : start + size]
-            with_one[: len(part), :-1] = part
-            exponents = np.matmul(with_one[: len(part)], operand.T, out=room[: len(part)])
-
-            def add_up(rows: slice, start: int = start, exponents: np.ndarray = exponents) -> None:
-                block, here = exponents[rows], slice(start + rows.start, start + rows.stop)
-                leading = block.argmax(axis=1)
-                block -= block[np.arange(len(block)), leading][:, None]
-                np.exp(block, out=block)
-                total = block.sum(axis=1).astype(np.float64)
-                difference = queries[here] - self.points[leading].astype(np.float64)
-                gaps[here] = np.einsum("ij,ij->i", difference, difference)
-                shares[here] = 1 - 1 / total
-                sums[here] = np.log(total) - 0.5 * gaps[here]
-
-            in_blocks(add_up, len(part), size=max(1, CACHED // n), numbers=exponents.size)
-        if dtype is np.float64:
-            return sums, np.zeros(len(queries))
-        error = self._error(norms, np.minimum(self._largest, norms + np.sqrt(gaps + NEGLIGIBLE)))
-        # Beyond 1/2 a bound says nothing of which points count.
-        return sums, np.where(error <= 0.5, shares * np.expm1(2 * np.minimum(error, 0.5)), np.inf)
-
-    def _operand(self, dtype: type[np.floating[Any]]) -> np.ndarray:
-        """The points with -|p|²/2 as one more column: times (q, 1) it is the exponent, in one
-        product."""
-        if dtype not in self._operands:
-            operand = np.empty((len(self.points), self.points.shape[1] + 1), dtype=dtype)
-            operand[:, :-1] = self.points
-            operand[:, -1] = -0.5 * self._squares
-            self._operands[dtype] = operand
-        return self._operands[dtype]
-
-    def _error(self, norms: Any, reach: Any) -> Any:
-        """How far an exponent of float32 can be from the true one, for queries of these norms and
-        points of norms up to `reach`."""
-        unit = float(np.finfo(np.float32).eps) / 2
-        return (self.points.shape[1] + 3) * unit * reach * (norms + reach / 2)
+    sums = np.empty(len(queries))
+    for start in range(0, len(queries), size):
+        part = queries[start : start + size]
+        exponents = part @ points.T
+        exponents -= halves
+        leading = exponents.argmax(axis=1)
+        exponents -= exponents[np.arange(len(part)), leading][:, None]
+        np.exp(exponents, out=exponents)
+        difference = part - points[leading]
+        gaps = np.einsum("ij,ij->i", difference, difference)
+        sums[start : start + size] = np.log(exponents.sum(axis=1)) - 0.5 * gaps
+    return sums

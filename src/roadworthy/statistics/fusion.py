@@ -14,8 +14,8 @@ array([0.125, 0.5  , 0.875])
 >>> columns = {"energy": np.r_[clean, shifted], "knn": np.r_[clean, 2.0 * shifted]}
 >>> fusion = LogisticFusion.fit(columns, np.r_[np.zeros(20), np.ones(20)])
 >>> risk = fusion.score({"energy": [3.0, 28.0, np.nan], "knn": [2.0, 55.0, 55.0]})
->>> bool(risk[0] < risk[1]), bool(risk[1] == risk[2]), LogisticFusion.from_dict(fusion.to_dict()) == fusion
-(True, True, True)
+>>> bool(risk[0] < risk[1]), bool(risk[1] == risk[2])
+(True, True)
 """
 
 from __future__ import annotations
@@ -23,9 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import accumulate, repeat
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,9 +31,8 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.float64]
 Columns = Mapping[str, ArrayLike]
 
-RESOLUTION = (
-    1001  # a rank is then right to 0.0015, and a member of the bundle takes a few kilobytes
-)
+RESOLUTION = 1001
+"""A rank is then right to 0.0015, and a member of the bundle takes a few kilobytes."""
 
 
 def ranks(scores: ArrayLike, reference: ArrayLike) -> Floats:
@@ -50,15 +47,9 @@ def rank_average(columns: Columns, references: Columns) -> Floats:
     )
 
 
-def features(ranks: ArrayLike, powers: Sequence[int] = (1, 2, 6)) -> Floats:
+def features(ranks: Floats, powers: Sequence[int] = (1, 2, 6)) -> Floats:
     """Each power of each member's rank: (cases, members) to (cases, members x powers), power by power."""
     table = np.asarray(ranks, dtype=np.float64)
-    if table.ndim != 2:
-        raise ValueError(f"ranks must be a table of cases x members, found shape {table.shape}")
-    if not powers or any(p != int(p) or p < 1 for p in powers):
-        raise ValueError(
-            f"powers must be whole numbers from 1, at least one, found {tuple(powers)}"
-        )
     # By products: a vectorised power function may round a case differently in another batch.
     products = list(accumulate(repeat(table, int(max(powers))), np.multiply))
     return np.concatenate([products[int(p) - 1] for p in powers], axis=1)
@@ -95,129 +86,49 @@ def fit_logistic(
 
 @dataclass(frozen=True)
 class LogisticFusion:
-    """A fitted logistic combination, small and plain enough for a bundle.
+    """A fitted logistic combination of members by name."""
 
-    `references` holds, per member, its sorted clean scores, thinned to a fixed number of order statistics.
-    """
-
-    names: tuple[str, ...]
-    references: tuple[tuple[float, ...], ...]
-    coefficients: tuple[float, ...]
-    powers: tuple[int, ...] = (1, 2, 6)
-
-    def __post_init__(self) -> None:
-        if (
-            list(self.names) != sorted(set(self.names))
-            or len(self.references) != len(self.names)
-            or not self.names
-        ):
-            raise ValueError(
-                f"a fusion needs distinct members in order, each with a reference, found {self.names}"
-            )
-        expected = 1 + len(self.names) * len(self.powers)
-        if len(self.coefficients) != expected:
-            raise ValueError(
-                f"{len(self.names)} members and {len(self.powers)} powers need {expected} coefficients, "
-                f"found {len(self.coefficients)}"
-            )
+    references: Mapping[str, Floats]
+    """Per member its sorted clean scores, thinned to a fixed number of order statistics."""
+    coefficients: Floats
+    """The intercept, then those of the features, members in the order of their names."""
 
     @classmethod
-    def fit(
-        cls,
-        columns: Columns,
-        shifted: ArrayLike,
-        *,
-        references: Columns | None = None,
-        weights: ArrayLike | None = None,
-        powers: Sequence[int] = (1, 2, 6),
-        ridge: float = 1.0,
-        resolution: int = RESOLUTION,
-    ) -> LogisticFusion:
-        """Learn to tell the rows marked `shifted` (or failed) from the others, which are the reference by default.
+    def fit(cls, columns: Columns, shifted: ArrayLike) -> LogisticFusion:
+        """Learn to tell the rows marked `shifted` (or failed) from the others, which are the reference.
 
-        Without weights both kinds weigh the same, so that `probability` speaks of even odds beforehand. Rows for
-        which no member has a score are left out.
+        Both kinds weigh the same. Rows for which no member has a score are left out.
         """
-        names = tuple(sorted(columns))
         marks = np.asarray(shifted).astype(np.float64)
-        scores = {name: _column(columns[name], name) for name in names}
-        for name in names:
-            if len(scores[name]) != len(marks):
-                raise ValueError(
-                    f"{name} has {len(scores[name])} scores for {len(marks)} marks; one row a case"
-                )
-        source = (
-            references
-            if references is not None
-            else {name: scores[name][marks == 0] for name in names}
-        )
-        kept = {
-            name: thinned(source[name], resolution=resolution) for name in names if name in source
-        }
-        table = _completed(_rank_table(scores, kept))
+        scores = {name: _column(columns[name], name) for name in sorted(columns)}
+        for name, column in scores.items():
+            if len(column) != len(marks):
+                raise ValueError(f"{name} has {len(column)} scores for {len(marks)} marks")
+        references = {name: thinned(column[marks == 0]) for name, column in scores.items()}
+        table = _completed(_rank_table(scores, references))
         given = ~np.isnan(table[:, 0]) if table.size else np.zeros(len(marks), dtype=bool)
-        w = _even(marks[given]) if weights is None else np.asarray(weights, dtype=np.float64)[given]
-        fitted = fit_logistic(features(table[given], powers), marks[given], weights=w, ridge=ridge)
-        chosen = tuple(tuple(map(float, kept[name])) for name in names)
-        return cls(names, chosen, tuple(map(float, fitted)), tuple(int(p) for p in powers))
+        weights = _even(marks[given])
+        return cls(references, fit_logistic(features(table[given]), marks[given], weights=weights))
 
     def score(self, columns: Columns) -> Floats:
         """Log-odds of shift for each case: higher is riskier, and never so large that two cases become equal."""
+        missing = [name for name in self.references if name not in columns]
+        if missing:
+            raise ValueError(f"{missing[0]} is missing; give it, as NaN where a case has no score")
         table = _completed(
-            _rank_table({name: self._given(columns, name) for name in self.names}, self._sorted)
+            _rank_table({name: columns[name] for name in self.references}, self.references)
         )
         # Added column by column, so that a case has the same score alone and among others.
-        terms = zip(self.coefficients[1:], features(table, self.powers).T, strict=True)
+        terms = zip(self.coefficients[1:], features(table).T, strict=True)
         return self.coefficients[0] + sum((c * column for c, column in terms), np.zeros(len(table)))
 
-    def probability(self, columns: Columns) -> Floats:
-        """`score` as a probability, at the mixture of kinds that the fit was weighted to."""
-        return _logistic(self.score(columns))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values; `from_dict` gives back exactly this fusion."""
-        return {
-            "names": list(self.names),
-            "references": [[plain_number(v) for v in reference] for reference in self.references],
-            "coefficients": list(self.coefficients),
-            "powers": list(self.powers),
-        }
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> LogisticFusion:
-        """The inverse of `to_dict`."""
-        missing = {"names", "references", "coefficients", "powers"} - set(record)
-        if missing:
-            raise ValueError(
-                f"a fusion has names, references, coefficients and powers; missing {sorted(missing)}"
-            )
-        return cls(
-            tuple(map(str, record["names"])),
-            tuple(tuple(map(float, reference)) for reference in record["references"]),
-            tuple(map(float, record["coefficients"])),
-            tuple(map(int, record["powers"])),
-        )
-
-    @cached_property
-    def _sorted(self) -> dict[str, Floats]:
-        return {name: np.array(r) for name, r in zip(self.names, self.references, strict=True)}
-
-    def _given(self, columns: Columns, name: str) -> ArrayLike:
-        if name not in columns:
-            raise ValueError(
-                f"the fusion was fitted with {', '.join(self.names)}; {name} is missing: give it, as NaN where a case has no score"
-            )
-        return columns[name]
-
-
-def thinned(scores: ArrayLike, *, resolution: int = RESOLUTION) -> Floats:
-    """The sorted scores, or so many evenly spaced order statistics of them; never interpolated, so ranks survive rescaling."""
-    if resolution < 2:
-        raise ValueError(f"resolution must be at least 2, found {resolution}")
+def thinned(scores: ArrayLike) -> Floats:
+    """The sorted scores, or `RESOLUTION` evenly spaced order statistics of them; never interpolated, so ranks survive rescaling."""
     ordered = _sorted(scores, "scores")
-    if len(ordered) <= resolution:
+    if len(ordered) <= RESOLUTION:
         return ordered
-    return ordered[np.round(np.linspace(0, len(ordered) - 1, resolution)).astype(np.intp)]
+    return ordered[np.round(np.linspace(0, len(ordered) - 1, RESOLUTION)).astype(np.intp)]
 
 
 def plain_number(value: float) -> float | str:

@@ -1,10 +1,11 @@
 """Exact nearest neighbours by matrix products, in chunks of a given memory.
 
-Squared distances come from |q|² - 2 q·p + |p|², which is one matrix product and loses digits where
-points lie close together and far from the origin. So the product, in float32 and around the points'
-centre, only proposes: every point that the rounding error of the product leaves a chance is kept,
-and its distance is computed from the differences in float64. The answer is that of a loop over all
-pairs, whatever the chunks; equal distances are ordered by index.
+The product |p|² - 2 q·p, in float32 and around the points' centre, gives squared distances but for a
+constant of the query, and loses digits where points lie close together. So it only proposes. With e
+the bound of its error, the k-th smallest product lies within e of the k-th smallest true value: a
+point is among the k nearest only if its product is at most 2 e above. All such candidates get their
+distance from the differences in float64. The answer is that of a loop over all pairs, whatever the
+chunks; equal distances are ordered by index.
 
 >>> queries, points = np.array([[0.0, 0.0], [5.0, 5.0]]), np.array([[3.0, 4.0], [0.0, 1.0], [5.0, 6.0]])
 >>> nearest(queries, points, k=2).distances.round(3).tolist()
@@ -21,28 +22,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from roadworthy.statistics.candidates import (
-    Frame,
-    Product,
-    chunk_rows,
-    extent_of,
-    groups_of,
-    hide,
-    refine,
-    refine_kth,
-)
-from roadworthy.statistics.row_blocks import to_device, torch_on
+from roadworthy.statistics.row_blocks import in_blocks, to_device, torch_on
 
+GROUPS = 4
+"""Smallest number of groups of points per neighbour; their minima bound the k-th distance."""
+FEW = 32
+"""Groups per neighbour from which on only those that can hold a neighbour are searched."""
+PAIRS_AT_ONCE = 2**18
+"""Differences computed at once, in numbers: as many as a processor's cache holds."""
+ROWS_AT_ONCE = 512
+"""Rows moved and squared at once, for the same reason."""
 CROWD = 64
 """So many candidates beyond 8 k are a sign that float32 cannot tell the points of a row apart."""
 BLOCK = 2**25
-"""Products held at once, in numbers, where the memory allows more: fewer slow the product down,
-more leave the cache."""
+"""Products held at once, in numbers: fewer slow the product down, more leave the cache."""
 LARGEST = 1e150
 """Squares of larger numbers are no float64."""
-FAR = 1e15
-"""Queries this much farther out than the points are compared in float64 alone, where their squares
-are numbers."""
+ORDINARY = 1e15
+"""Values above this, or points below its inverse, are compared in float64 alone."""
+EXTRA = 14
+"""Candidates beyond k on a device: as many as rounding or ties may confuse with the k-th."""
 
 
 class Neighbours(NamedTuple):
@@ -94,13 +93,13 @@ class Points:
         self._points = _checked(points, "points")
         self._memory_mb = memory_mb
         chunk_rows(1, memory_mb)
-        self._frame = Frame.of(self._points)
-        self._operand: np.ndarray | None = None
-        self._radius = 0.0
-        self._there: Any = None
+        self._extent = _extent(self._points)
+        self._centre = self._points.sum(axis=0, dtype=np.float64) / max(len(self._points), 1)
+        self._single: np.ndarray | None = None
+        self._there: PointsOnDevice | None = None
         if device != "cpu":
             self._there = PointsOnDevice(
-                self._points, self._frame, device=device, memory_mb=memory_mb
+                self._points, self._centre, device=device, memory_mb=memory_mb
             )
 
     def __len__(self) -> int:
@@ -121,28 +120,29 @@ class Points:
         `without` has a row for every query: the first point that it must not find, and the one
         behind the last.
         """
-        queries, among = self._asked(
-            queries, k, slice(start, len(self) if stop is None else stop), without
-        )
+        among = slice(start, len(self) if stop is None else stop)
+        queries = self._asked(queries, k, among, without)
         found = Neighbours(np.empty((len(queries), k)), np.empty((len(queries), k), dtype=np.int64))
-        if len(queries):
-            self._search(found, queries, among, without)
+        rows = np.arange(len(queries))
+        ordinary = max(self._extent, _extent(queries)) <= ORDINARY and (
+            self._extent == 0 or self._extent >= 1 / ORDINARY
+        )
+        if ordinary and len(rows) and self._there is not None:
+            *answer, proved = self._there.nearest(queries, k, among, without)
+            found = Neighbours(*answer)
+            rows = np.flatnonzero(~proved)
+        elif ordinary:
+            rows = self._in_chunks(found, queries, rows, among, without, np.float32)
+        self._in_chunks(found, queries, rows, among, without, np.float64)
         return found
 
     def kth_distances(self, queries: np.ndarray, *, k: int) -> np.ndarray:
-        """The distance to the k-th nearest point alone, which takes far fewer differences in
-        float64 than all k."""
-        queries, among = self._asked(queries, k, slice(0, len(self)), None)
-        if self._there is not None:
-            return self.nearest(queries, k=k).distances[:, -1]
-        distances = np.empty(len(queries))
-        if len(queries):
-            self._search_here(distances, queries, np.arange(len(queries)), among, None, k)
-        return distances
+        """The distance to the k-th nearest point alone."""
+        return self.nearest(queries, k=k).distances[:, -1]
 
     def _asked(
         self, queries: np.ndarray, k: int, among: slice, without: np.ndarray | None
-    ) -> tuple[np.ndarray, slice]:
+    ) -> np.ndarray:
         queries = _checked(queries, "queries")
         if queries.shape[1] != self._points.shape[1]:
             raise ValueError(
@@ -161,102 +161,198 @@ class Points:
             raise ValueError(
                 f"k is {k}; from 1 to {available} was expected, as many as there are points to choose from"
             )
-        return queries, among
-
-    def _search(
-        self, found: Neighbours, queries: np.ndarray, among: slice, without: np.ndarray | None
-    ) -> None:
-        rows, k = np.arange(len(queries)), found.indices.shape[1]
-        if self._there is None:
-            self._search_here(found, queries, rows, among, without, k)
-            return
-        sound = np.flatnonzero(~self._far(queries))
-        part = queries if len(sound) == len(rows) else queries[sound]
-        excluded = without if without is None else without[sound]
-        distances, indices, proved = self._there.nearest(part, k, among, excluded)
-        settled = sound[proved]
-        found.distances[settled], found.indices[settled] = distances[proved], indices[proved]
-        rest = np.setdiff1d(rows, settled, assume_unique=True)
-        self._search_here(found, queries, rest, among, without, k)
-
-    def _search_here(
-        self,
-        found: Neighbours | np.ndarray,
-        queries: np.ndarray,
-        rows: np.ndarray,
-        among: slice,
-        without: np.ndarray | None,
-        k: int,
-    ) -> None:
-        """Fill in the answer of these rows: in float32 where that can tell the points apart, else
-        in float64."""
-        far = self._far(queries[rows]) if len(rows) < len(queries) else self._far(queries)
-        again = [rows[far]]
-        for dtype in (np.float32, np.float64):
-            asked = rows[~far] if dtype is np.float32 else np.sort(np.concatenate(again))
-            if len(asked):
-                again.append(self._in_chunks(found, queries, asked, among, without, k, dtype))
+        return queries
 
     def _in_chunks(
         self,
-        found: Neighbours | np.ndarray,
+        found: Neighbours,
         queries: np.ndarray,
         rows: np.ndarray,
         among: slice,
         without: np.ndarray | None,
-        k: int,
         dtype: type[np.floating[Any]],
     ) -> np.ndarray:
-        """Gives back the rows that this precision cannot tell."""
-        width = among.stop - among.start
-        product = self._product(among, dtype)
+        """Fill in the answer of these rows; gives back those that this precision cannot tell."""
+        crowded = [np.zeros(0, dtype=np.int64)]
+        if not len(rows):
+            return crowded[0]
+        k, width = found.indices.shape[1], among.stop - among.start
+        points, operand = self._points[among], self._operand(among, dtype)
         size = chunk_rows(width, self._memory_mb, bytes_each=np.dtype(dtype).itemsize)
         size = min(size, max(64, BLOCK // width), len(rows))
         # Chunks of one size: a small one at the end is a slow product.
         size = -(-len(rows) // -(-len(rows) // size))
         room = np.empty((size, width), dtype=dtype)
-        crowded = [np.zeros(0, dtype=np.int64)]
         for start in range(0, len(rows), size):
             chunk = rows[start : start + size]
-            # A run of rows is a view of the queries; rows picked one by one are a copy.
-            whole = chunk[-1] - chunk[0] + 1 == len(chunk)
-            asked = queries[chunk[0] : chunk[-1] + 1] if whole else queries[chunk]
-            excluded = None if without is None else without[chunk] - among.start
-            proposed = product.candidates(asked, k, excluded, room)
-            if dtype is np.float32:
-                count = np.bincount(proposed.rows, minlength=len(chunk))
-                if count.max() > 8 * k + CROWD:
-                    usable = count <= 8 * k + CROWD
-                    crowded.append(chunk[~usable])
-                    proposed = proposed.of(usable)
-            if not len(proposed.rows):
-                continue
-            points = self._points[among]
-            if isinstance(found, Neighbours):
-                answered, distances, indices = refine(proposed, asked, points, k)
-                found.distances[chunk[answered]] = distances
-                found.indices[chunk[answered]] = indices + among.start
-            else:
-                answered, distances = refine_kth(proposed, asked, points, k)
-                found[chunk[answered]] = distances
+            asked = queries[chunk]
+            hidden = None if without is None else without[chunk] - among.start
+            counts, columns = self._candidates(asked, operand, k, hidden, room)
+            of = np.repeat(np.arange(len(chunk)), counts)
+            if dtype is np.float32 and counts.max() > 8 * k + CROWD:
+                usable = counts <= 8 * k + CROWD
+                crowded.append(chunk[~usable])
+                columns, of = columns[usable[of]], of[usable[of]]
+            squared = _squared_distances(asked, points, of, columns)
+            order = np.lexsort((columns, squared, of))
+            answered, first = np.unique(of, return_index=True)
+            best = order[first[:, None] + np.arange(k)]
+            found.distances[chunk[answered]] = np.sqrt(squared[best])
+            found.indices[chunk[answered]] = columns[best] + among.start
         return np.concatenate(crowded)
 
-    def _product(self, among: slice, dtype: type[np.floating[Any]]) -> Product:
-        if dtype is np.float64:
-            return Product(self._frame.with_squares(self._points[among], dtype), self._frame)
-        if self._operand is None:
-            self._radius = self._frame.sphere(self._points) if self._points.dtype == dtype else 0.0
-            self._operand = (
-                self._points if self._radius else self._frame.with_squares(self._points, dtype)
-            )
-        return Product(self._operand[among], self._frame, radius=self._radius)
+    def _candidates(
+        self,
+        queries: np.ndarray,
+        operand: np.ndarray,
+        k: int,
+        hidden: np.ndarray | None,
+        room: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """How many points may be among the k nearest of each query, and which; `room` takes the
+        products."""
+        dtype = operand.dtype.type
+        doubled = _with_squares(queries, self._centre, dtype)
+        norms = np.sqrt(doubled[:, -1], dtype=np.float64)
+        doubled *= -2
+        doubled[:, -1] = 1
+        largest = float(operand[:, -1].max()) ** 0.5
+        # Twice: the bound may be too low by it, and a candidate too high.
+        slack = (2 * _error(norms, largest, queries.shape[1], dtype)).astype(dtype)
+        products = np.matmul(doubled, operand.T, out=room[: len(queries)])
+        if hidden is not None:
+            _hide(products, hidden)
+        picked = in_blocks(
+            lambda rows: _picked(products[rows], slack[rows], k),
+            len(products),
+            size=max(16, -(-len(products) // 8)),
+            numbers=products.size,
+        )
+        counts, columns = (np.concatenate([part[i] for part in picked]) for i in (0, 1))
+        return counts, columns
 
-    def _far(self, queries: np.ndarray) -> np.ndarray:
-        limit = FAR / self._frame.scale
-        if extent_of(queries) <= limit:
-            return np.zeros(len(queries), dtype=bool)
-        far: np.ndarray = np.abs(queries).max(axis=1).astype(np.float64) > limit
-        return far
+    def _operand(self, among: slice, dtype: type[np.floating[Any]]) -> np.ndarray:
+        if dtype is np.float64:
+            return _with_squares(self._points[among], self._centre, dtype)
+        if self._single is None:
+            self._single = _with_squares(self._points, self._centre, dtype)
+        return self._single[among]
+
+
+def _with_squares(
+    values: np.ndarray, centre: np.ndarray, dtype: type[np.floating[Any]]
+) -> np.ndarray:
+    """Values around the centre with their squared norm as one more column: times (-2 q, 1) it is
+    |p|² - 2 q·p."""
+    operand = np.empty((len(values), values.shape[1] + 1), dtype=dtype)
+
+    def fill(rows: slice) -> None:
+        block = operand[rows]
+        block[:, :-1] = np.subtract(values[rows], centre, dtype=np.float64)
+        block[:, -1] = np.einsum("ij,ij->i", block[:, :-1], block[:, :-1])
+
+    in_blocks(fill, len(values), size=ROWS_AT_ONCE, numbers=operand.size)
+    return operand
+
+
+def _error(norms: Any, largest: Any, width: int, dtype: type[np.floating[Any]]) -> Any:
+    """How far |p|² - 2 q·p, computed in `dtype`, can be from its true value, for queries of these
+    norms.
+
+    A dot product of d terms is wrong by d u |q||p| at most (Higham, Accuracy and Stability, eq.
+    3.5), u half of eps: with |p|² - 2 q·p, and |p|² itself rounded so, by d eps |p|(|p| + |q|). The
+    second part is for moving and casting the values.
+    """
+    eps, tiny = float(np.finfo(dtype).eps), float(np.finfo(dtype).tiny)
+    reach = norms + largest
+    return eps * ((width + 2) * largest * reach + 4 * reach**2) + 4 * (width + 1) * tiny
+
+
+def _hide(products: Any, without: np.ndarray) -> None:
+    """Products that no query may find, of a numpy or a torch matrix, are infinite."""
+    bounds = np.clip(without, 0, products.shape[1])
+    if (bounds[:, 1] - bounds[:, 0] == 1).all():
+        products[np.arange(len(bounds)), bounds[:, 0]] = np.inf
+        return
+    # Queries of one class stand together, so that a few blocks hide all.
+    starts = np.flatnonzero(np.append(True, (bounds[1:] != bounds[:-1]).any(axis=1)))
+    for first, last in zip(starts, np.append(starts[1:], len(bounds)), strict=True):
+        products[first:last, bounds[first, 0] : bounds[first, 1]] = np.inf
+
+
+def _groups_of(n: int, *, at_least: int) -> tuple[int, int]:
+    """Into how many groups of how many points n points are split, the rest smaller than a group; (0, 0) if that saves nothing.
+
+    >>> _groups_of(20_000, at_least=256), _groups_of(500, at_least=256)
+    ((256, 78), (0, 0))
+    """
+    if n < 4 * at_least:
+        return 0, 0
+    size = n // at_least
+    return n // size, size
+
+
+def _picked(products: np.ndarray, slack: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """For every row, how many columns may be among its k smallest; then these columns, row by row."""
+    n = products.shape[1]
+    groups, size = _groups_of(n, at_least=max(GROUPS * k, 256))
+    # The k smallest of the groups' minima are k different points: the largest of them bounds the k-th distance from above.
+    minima = products
+    if groups:
+        minima = products[:, : size * groups].reshape(len(products), size, groups).min(axis=1)
+        rest = n - size * groups
+        np.minimum(minima[:, :rest], products[:, n - rest :], out=minima[:, :rest])
+    bound = np.partition(minima, k - 1, axis=1)[:, k - 1] if k > 1 else minima.min(axis=1)
+    # What is hidden is infinite, and so is the bound where whole groups are.
+    limit = np.minimum(bound + slack, np.finfo(products.dtype).max)
+    if groups >= FEW * k:
+        chosen = _in_groups(products, minima, limit)
+    else:
+        chosen = np.flatnonzero(products <= limit[:, None])
+    rows = chosen // n
+    return np.bincount(rows, minlength=len(products)), chosen - rows * n
+
+
+def _in_groups(products: np.ndarray, minima: np.ndarray, limit: np.ndarray) -> np.ndarray:
+    """Positions of the products up to their row's limit, from the groups alone whose minimum is; row by row."""
+    n, groups = products.shape[1], minima.shape[1]
+    row, group = np.nonzero(minima <= limit[:, None])
+    columns = group[:, None] + np.arange(0, n, groups)
+    # Only the first groups have a member in the last, shorter round.
+    positions = (row * n)[:, None] + np.minimum(columns, n - 1)
+    small = (products.reshape(-1)[positions] <= limit[row][:, None]) & (columns < n)
+    found: np.ndarray = positions[small]
+    return found
+
+
+def _squared_distances(
+    queries: np.ndarray, points: np.ndarray, rows: np.ndarray, columns: np.ndarray
+) -> np.ndarray:
+    """Of these pairs, from their differences in float64."""
+    squared = np.empty(len(rows))
+    step = max(1, PAIRS_AT_ONCE // max(points.shape[1], 1))
+    for start in range(0, len(squared), step):
+        part = slice(start, start + step)
+        difference = points[columns[part]].astype(np.float64)
+        difference -= queries[rows[part]]
+        squared[part] = np.einsum("ij,ij->i", difference, difference)
+    return squared
+
+
+def chunk_rows(width: int, memory_mb: int, *, bytes_each: int = 4) -> int:
+    """How many rows of `width` numbers fit into the budget, with as much again for what is made from them; at least one.
+
+    >>> chunk_rows(1_000_000, 16), chunk_rows(10**9, 1)
+    (2, 1)
+    """
+    if memory_mb < 1:
+        raise ValueError(f"memory_mb is {memory_mb}; at least 1 was expected")
+    return max(1, memory_mb * 2**20 // (2 * bytes_each * max(width, 1)))
+
+
+def _extent(values: np.ndarray) -> float:
+    """The largest absolute value; NaN where there is one."""
+    return float(np.maximum(values.max(initial=0.0), -values.min(initial=0.0)))
 
 
 def _checked(values: np.ndarray, name: str) -> np.ndarray:
@@ -267,7 +363,7 @@ def _checked(values: np.ndarray, name: str) -> np.ndarray:
         )
     if values.dtype != np.float32:
         values = values.astype(np.float32 if values.dtype == np.float16 else np.float64, copy=False)
-    if not extent_of(values) < LARGEST:
+    if not _extent(values) < LARGEST:
         broken = int((~np.isfinite(values).all(axis=1)).sum())
         found = (
             f"NaN or infinite values in {broken} rows" if broken else f"values above {LARGEST:g}"
@@ -278,34 +374,27 @@ def _checked(values: np.ndarray, name: str) -> np.ndarray:
     return values
 
 
-EXTRA = 14
-"""Candidates beyond k: as many as rounding or ties may confuse with the k-th before a row is left
-to the slower way."""
-
-
 class PointsOnDevice:
-    """Points moved once: as they are for the differences, and as float32 in the frame of the
-    products.
+    """Points on a torch device, searched without a word to the host between the chunks.
 
-    Exact nearest neighbours on a torch device, without a word to the host between the chunks.
-
-    The scheme is that of `candidates`, in shapes known beforehand: the k + EXTRA smallest products
-    of a row are found through the minima of groups, all of them get their distance from differences
-    in float64, and the row is proved if the last of them lies beyond the k-th by more than the
-    product's error, so that no point outside has a chance. Rows that are not proved (many equal
-    points) are left to the caller.
+    The k + EXTRA smallest products of a row are found through the minima of groups, all of them get
+    their distance from differences in float64, and the row is proved if the last of them lies
+    beyond the k-th by more than the product's error, so that no point outside has a chance. Rows
+    that are not proved (many equal points) are left to the caller.
 
     >>> points = np.arange(40.0)[:, None]
-    >>> there = PointsOnDevice(points, Frame.of(points), device="cpu:0", memory_mb=1)
+    >>> there = PointsOnDevice(points, np.zeros(1), device="cpu:0", memory_mb=1)
     >>> distances, indices, proved = there.nearest(np.array([[4.2]]), 2, slice(0, 40), None)
     >>> indices.tolist(), proved.tolist()
     ([[4, 5]], [True])
     """
 
-    def __init__(self, points: np.ndarray, frame: Frame, *, device: str, memory_mb: int) -> None:
+    def __init__(
+        self, points: np.ndarray, centre: np.ndarray, *, device: str, memory_mb: int
+    ) -> None:
         self._torch, self._device = torch_on(device), device
-        self._frame, self._memory_mb = frame, memory_mb
-        self._centre = to_device(frame.centre, device)
+        self._memory_mb = memory_mb
+        self._centre = to_device(centre, device)
         self._points = to_device(points, device)
         self._operand = self._moved(self._points)
         self._squares = self._operand.square().sum(dim=1)
@@ -326,10 +415,10 @@ class PointsOnDevice:
             part = slice(start, start + size)
             moved = self._moved(there[part])
             norms = moved.double().square().sum(dim=1).sqrt()
-            slack = 2 * self._frame.error(norms, largest, width=width, dtype=np.float32)
+            slack = 2 * _error(norms, largest, width, np.float32)
             products = torch.addmm(self._squares[among], moved, self._operand[among].T, alpha=-2)
             if without is not None:
-                hide(products, without[part] - among.start)
+                _hide(products, without[part] - among.start)
             smallest, columns = self._smallest(products, min(k + EXTRA, n))
             proved[part] = smallest[:, -1] > smallest[:, k - 1] + slack if k + EXTRA < n else True
             distances[part], indices[part] = self._refined(
@@ -338,15 +427,14 @@ class PointsOnDevice:
         return distances.cpu().numpy(), indices.cpu().numpy(), proved.cpu().numpy()
 
     def _moved(self, values: Any) -> Any:
-        """Scaled and moved in the precision of the values, then as float32."""
-        return (values * self._frame.scale - self._centre).float()
+        return (values.double() - self._centre).float()
 
     def _smallest(self, products: Any, count: int) -> tuple[Any, Any]:
         """The smallest products of every row, ascending, and their columns."""
         torch = self._torch
         n = products.shape[1]
         # As many minima to sort through as products of the groups that they choose.
-        groups, size = groups_of(n, at_least=max(int((n * count) ** 0.5), 2 * count))
+        groups, size = _groups_of(n, at_least=max(int((n * count) ** 0.5), 2 * count))
         if not groups:
             found = torch.topk(products, count, dim=1, largest=False)
             return found.values, found.indices

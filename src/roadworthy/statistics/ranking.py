@@ -225,8 +225,6 @@ def average_precision_interval(
     """The interval for the average precision; `fixed` where the share of positives was chosen, not
     observed.
 
-    Average precision (AUPR) of a score, and its interval.
-
     AP is the mean, over the positives, of the precision at their score: #positives / #cases with at
     least this score. With shares A of positives and H of all cases at or above t, and Q the
     distribution of positive scores times their share p, it is T = (1/p) ∫ A/H dQ, and a case with
@@ -335,10 +333,7 @@ def fpr_at_tpr_interval(
     confidence: float = 0.95,
     sided: Sided = "two",
 ) -> Interval:
-    """The interval for the false-positive rate at this true-positive rate.
-
-    The false-positive rate at a given true-positive rate (FPR@95TPR), and an interval that knows
-    the threshold is a guess.
+    """The interval for the false-positive rate at this true-positive rate (FPR@95TPR).
 
     The threshold is the largest score that at least 95% of the positives reach. It is a sample
     quantile: the true one lies between two order statistics of the positives, by the binomial

@@ -6,6 +6,7 @@ is an explicit value that starts as None. ``batch(inputs, context) -> Answers`` 
 independent cases at once. A module offers one or both; a plain Python function becomes a module by
 `function_module`.
 
+>>> from roadworthy.data.values import VECTOR
 >>> double = function_module(lambda x: 2 * x, outputs={"y": VECTOR})
 >>> double.step({"x": 3}, None, None)
 ({'y': 6}, None)
@@ -27,7 +28,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from roadworthy.data.seeds import generator
-from roadworthy.data.values import VECTOR, Kind
+from roadworthy.data.values import Kind
 from roadworthy.subject.needs import Input, Output, Passes, Request
 
 _FIXED = (str, bytes, int, float, complex, type(None))
@@ -38,12 +39,8 @@ def copied(value: Any) -> Any:
     """The value as it is now, to be changed by whoever gets it; what cannot be copied (an open
     connection) is handed on.
 
-    What is handed to a module is its own: code that works in place changes neither the data nor
-    what another module hears.
-
-    A user's function may scale the image it is given where it stands, or empty the goal of a
-    dialogue. Were that the data set's own row, the next condition would begin from what the last
-    one left, and findings would depend on which worker had which chunk.
+    A user's function may scale the image it is given where it stands. Were that the data set's own
+    row, the next condition would begin from what the last one left.
 
     >>> row = np.zeros(2)
     >>> mine = copied({"image": row, "name": "a"})
@@ -65,17 +62,6 @@ def copied(value: Any) -> Any:
         raise
     except Exception:
         return value
-
-
-__all__ = [
-    "VECTOR",
-    "Answers",
-    "Context",
-    "FunctionModule",
-    "Module",
-    "SubjectError",
-    "function_module",
-]
 
 
 class SubjectError(RuntimeError):
@@ -173,6 +159,8 @@ class FunctionModule:
     mark: str = ""
     """What its answers depend on besides its source file (weights, settings): goes into the
     fingerprint."""
+    files: tuple[Path, ...] = ()
+    """The files it came from."""
 
     @property
     def fingerprint(self) -> str:

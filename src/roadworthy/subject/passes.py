@@ -14,14 +14,24 @@ of ensembles, whatever T is. Passes are added up one by one, so that only one of
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from roadworthy.data.values import CLASS_SCORES, Kind, probabilities
+from roadworthy.distances import default_for, for_kind
+from roadworthy.registry import Component, RegistryError, get, missing
 from roadworthy.subject.needs import Passes
+
+AUTO = "auto"
+"""Stands for the distance that a kind of value calls its own."""
+VALUES_AT_ONCE = 4_000_000
+"""How many numbers of all passes together are held in float64, so that many wide passes do not fill
+the memory twice."""
 
 
 @dataclass(frozen=True)
@@ -97,10 +107,7 @@ def reduced(request: Passes, kind: Kind, original: Any, passes: Iterable[Any]) -
     [1.0, 1.0]
     """
     if request.distance is not None:
-        from roadworthy.subject.variation import variation
-
-        apart: np.ndarray = variation(request.distance, kind, original, passes)
-        return apart
+        return variation(request.distance, kind, original, passes)
     if kind is not CLASS_SCORES:
         raise ValueError(
             f"passes of {kind.name} cannot be summarised as class probabilities; ask for them with a distance between {kind.name}"
@@ -118,3 +125,149 @@ def _probabilities(scores: Any) -> np.ndarray:
     if finite.any():
         result[finite] = probabilities(rows[finite])
     return result
+
+
+def resolved(distance: str, kind: Kind) -> Component:
+    """The distance of that name, or for ``auto`` the kind's own; ValueError says why there is none."""
+    name = default_for(kind) if distance == AUTO else distance
+    if not name:
+        raise ValueError(
+            f"no distance compares {kind.name}; register one, or supervise another module"
+        )
+    try:
+        component = get("distances", name)
+    except RegistryError as error:
+        raise ValueError(str(error)) from error
+    if kind.name not in component.traits.get("of", ()):
+        fitting = ", ".join(for_kind(kind)) or "none"
+        of = " and ".join(component.traits.get("of", ()))
+        raise ValueError(
+            f"{name} compares {of}, and the module gives {kind.name}; distances that fit: {fitting}"
+        )
+    if missing(component):
+        raise ValueError(missing(component))
+    return component
+
+
+def variation(distance: str, kind: Kind, original: Any, passes: Iterable[Any]) -> np.ndarray:
+    """VR and VRO of each row (Wang et al. 2022, eq. 5, 6), float64 (rows, 2); NaN where there is no answer.
+
+    With w = 1, equations 5 and 6 are means of distances: VR the mean over all pairs of passes, VRO the
+    mean between each pass and the answer of the module itself. The distance is a registered one, or
+    ``auto``: the one that its kind of value calls its own.
+
+    - One pass has nothing to differ from: its VR is 0. Where several were made and fewer than two are
+      left, there is none (NaN).
+    - A row without answer has none (NaN). A pass that failed where the module itself answered is not
+      forgotten: where the distance is bounded it is as far as can be (1) from every answer, and equals
+      another one that failed; else it is left out.
+    - Vectors of different lengths are not compared: a ratio that would need it is NaN.
+    - A distance of which only the quadratic mean makes sense (the standard deviation) says so, and gets
+      it.
+
+    >>> from roadworthy.data.values import TEXT
+    >>> variation("bleu", TEXT, ["go left", None], [["go left", "stop"], ["go right", "stop"]]).round(2).tolist()
+    [[0.5, 0.25], [nan, nan]]
+
+    `original` is the module's own answer and each pass another one: columns of values of this kind,
+    None (or NaN) where there is none.
+    """
+    component = resolved(distance, kind)
+    columns = list(passes)
+    if not columns:
+        raise ValueError("no pass was made; ask for two at least")
+    ratios: Callable[..., np.ndarray] | None = getattr(component.build, "ratios", None)
+    rows = [_rows(column) for column in (original, *columns)]
+    if ratios is None or any(r is None or r.shape != rows[0].shape for r in rows):  # type: ignore[union-attr]
+        return looped(component, _answers(original), [_answers(column) for column in columns])
+    answer, *made = (r for r in rows if r is not None)
+    found = np.full((len(answer), 2), np.nan)
+    step = max(1, VALUES_AT_ONCE // max(len(made) * answer.shape[1], 1))
+    for start in range(0, len(answer), step):
+        block = slice(start, start + step)
+        passes = np.stack([one[block] for one in made]).astype(np.float64)
+        found[block] = _closed(component, ratios, answer[block].astype(np.float64), passes)
+    return found
+
+
+def looped(
+    component: Component, original: Sequence[Any], passes: Sequence[Sequence[Any]]
+) -> np.ndarray:
+    """The same by comparing every pair; None stands for no answer."""
+    distance, bounded = component.bind(), bool(component.traits.get("bounded", False))
+    average = functools.partial(
+        _mean, power=2 if component.traits.get("mean") == "quadratic" else 1
+    )
+    found = np.full((len(original), 2), np.nan)
+    for row, answer in enumerate(original):
+        if answer is None:
+            continue
+        made = [column[row] for column in passes]
+        if not bounded:
+            made = [one for one in made if one is not None]
+        if made:
+            found[row, 1] = average([_apart(distance, one, answer) for one in made])
+        if len(made) > 1 or len(passes) == 1 == len(made):
+            found[row, 0] = average(
+                [_apart(distance, a, b) for a, b in itertools.combinations(made, 2)]
+            )
+    return found
+
+
+def _apart(distance: Callable[..., float], first: Any, second: Any) -> float:
+    if first is None or second is None:
+        return float((first is None) != (second is None))
+    try:
+        return float(distance(first, second))
+    except ValueError:
+        if (
+            isinstance(first, np.ndarray)
+            and isinstance(second, np.ndarray)
+            and first.shape != second.shape
+        ):
+            return float("nan")
+        raise
+
+
+def _mean(distances: Sequence[float], *, power: int) -> float:
+    """The plain or the quadratic mean; 0 of nothing, since one pass differs from no other."""
+    return float(np.mean(np.power(distances, power)) ** (1 / power)) if distances else 0.0
+
+
+def _closed(
+    component: Component,
+    ratios: Callable[..., np.ndarray],
+    original: np.ndarray,
+    passes: np.ndarray,
+) -> np.ndarray:
+    """The closed form for rows that all passes answered; the others pair by pair."""
+    answered = np.isfinite(original).all(axis=1)
+    whole = answered & np.isfinite(passes).all(axis=(0, 2))
+    found = np.full((len(original), 2), np.nan)
+    if whole.any():
+        found[whole] = ratios(passes[:, whole], original[whole])
+    part = np.flatnonzero(answered & ~whole)
+    if part.size:
+        found[part] = looped(
+            component, list(original[part]), [_answers(column[part]) for column in passes]
+        )
+    return found
+
+
+def _rows(column: Any) -> np.ndarray | None:
+    """A column of rows of numbers, (rows, width), or None where it is no such column."""
+    if isinstance(column, np.ndarray) and column.dtype.kind in "fiub" and column.ndim in (1, 2):
+        return column.reshape(len(column), int(np.prod(column.shape[1:])))
+    return None
+
+
+def _answers(column: Any) -> list[Any]:
+    """The values of a column, None where a row of numbers is not finite."""
+    return [
+        None if value is None or (isinstance(value, np.ndarray) and not _finite(value)) else value
+        for value in column
+    ]
+
+
+def _finite(value: np.ndarray) -> bool:
+    return value.dtype.kind != "f" or bool(np.isfinite(value).all())

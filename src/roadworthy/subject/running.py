@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roadworthy.data.items import as_array
-from roadworthy.data.values import CLASS_SCORES, FRAMES, Kind, Unreadable
+from roadworthy.data.values import CLASS_SCORES, FRAMES, Kind, Unreadable, as_array
 from roadworthy.subject.module import Answers, Context, Module, SubjectError, copied
 from roadworthy.subject.needs import Passes, Request
 from roadworthy.subject.passes import reduced
@@ -134,25 +133,17 @@ def _answer(
     except SubjectError:
         raise
     except (Exception, SystemExit) as problem:
-        if rows.size == 1:
-            columns, extras, problems = (
-                {p: [None] for p in module.outputs},
-                {},
-                {0: error_sentence(problem)},
-            )
-        else:
+        if rows.size > 1:
             return _one_by_one(name, module, given, cases, requests, error)
+        columns, extras = {p: [None] for p in module.outputs}, {}
+        problems = {0: error_sentence(problem)}
     for row, reason in problems.items():
         error[rows[row]] = reason
     if rows.size == n:
         return Answers(columns, extras), error
-    return (
-        Answers(
-            {port: laid_out(column, rows, n) for port, column in columns.items()},
-            {request: laid_out(np.asarray(array), rows, n) for request, array in extras.items()},
-        ),
-        error,
-    )
+    laid = {port: laid_out(column, rows, n) for port, column in columns.items()}
+    more = {request: laid_out(np.asarray(array), rows, n) for request, array in extras.items()}
+    return Answers(laid, more), error
 
 
 def _batch_passes(
@@ -188,30 +179,24 @@ def _one_by_one(
     error: np.ndarray,
 ) -> tuple[Answers, np.ndarray]:
     n = len(cases)
-    rows = [i for i in range(n) if error[i] is None]
     outputs: dict[str, list[Any]] = {port: [None] * n for port in module.outputs}
     extras: dict[Request, dict[int, Any]] = {}
-    for row in rows:
-        one = np.array([row])
-        try:
-            answers = module.batch(copied(pick(given, one)), _context(name, cases, [row], requests))
-            columns, found, problems = checked_answers(name, module, answers, 1)
-        except SubjectError:
-            raise
-        except (Exception, SystemExit) as problem:
-            error[row] = error_sentence(problem)
+    for row in [i for i in range(n) if error[i] is None]:
+        alone = replace(cases, ids=[cases.ids[row]])
+        picked = pick(given, np.array([row]))
+        free = np.array([None], dtype=object)
+        answers, failed = _answer(name, module, picked, alone, requests, free)
+        error[row] = failed[0]
+        if error[row] is not None:
             continue
-        if problems:
-            error[row] = problems[0]
-            continue
-        for port, column in columns.items():
+        for port, column in answers.outputs.items():
             outputs[port][row] = column[0]
-        for request, array in found.items():
+        for request, array in answers.extras.items():
             extras.setdefault(request, {})[row] = np.asarray(array)[0]
-    laid: dict[Request, np.ndarray] = {}
-    for request, by_row in extras.items():
-        at_rows = np.array(sorted(by_row))
-        laid[request] = laid_out(np.stack([by_row[i] for i in at_rows]), at_rows, n)
+    laid = {
+        request: laid_out(np.stack(list(found.values())), np.array(list(found)), n)
+        for request, found in extras.items()
+    }
     dense = {p: dense_if_possible(module.outputs[p], column) for p, column in outputs.items()}
     return Answers(dense, laid), error
 
@@ -405,43 +390,26 @@ def _changed(change: AtPort, value: Any, case: str, step: int) -> Any:
 def _ask(
     name: str, module: Module, given: Mapping[str, Any], state: Any, context: Context
 ) -> _Answered:
-    extras: dict[str, np.ndarray] = {}
     try:
         if module.batched:
             answers = module.batch({k: [copied(v)] for k, v in given.items()}, context)
-            if answers.errors:
-                return _Answered(state=state, error=next(iter(answers.errors.values())))
-            outputs: Mapping[str, Any] = {
-                port: column[0] for port, column in answers.outputs.items()
-            }
-            extras = {
-                request.column: np.asarray(array)[0] for request, array in answers.extras.items()
-            }
         else:
             (rng,) = context.generators()
             outputs, state = module.step({k: copied(v) for k, v in given.items()}, state, rng)
+            answers = Answers({port: [value] for port, value in outputs.items()})
+        columns, extras, problems = checked_answers(name, module, answers, 1, dense=False)
     except SubjectError:
         raise
     except (Exception, SystemExit) as problem:
         return _Answered(state=state, error=error_sentence(problem))
-    missing = set(module.outputs) - set(outputs)
-    if missing:
-        raise SubjectError(
-            f"module {name!r} gave no output {sorted(missing)[0]!r}; it gave: {', '.join(outputs)}"
-        )
-    outputs = {
-        p: None if outputs[p] is None else kind.read(outputs[p])
-        for p, kind in module.outputs.items()
-    }
-    for port, kind in module.outputs.items():
-        reason = "is missing" if outputs[port] is None else kind.problem(outputs[port])
-        if reason:
-            return _Answered(state=state, error=f"the {kind.name} it gave at {port!r} {reason}")
-    return _Answered(outputs, state, None, extras)
+    if problems:
+        return _Answered(state=state, error=problems[0])
+    found = {request.column: np.asarray(array)[0] for request, array in extras.items()}
+    return _Answered({port: column[0] for port, column in columns.items()}, state, None, found)
 
 
 def checked_answers(
-    name: str, module: Module, answers: Answers, n: int
+    name: str, module: Module, answers: Answers, n: int, *, dense: bool = True
 ) -> tuple[dict[str, Any], dict[Request, np.ndarray], dict[int, str]]:
     """Outputs checked for count and soundness; unsound rows become problems."""
     problems: dict[int, str] = dict(answers.errors)
@@ -456,7 +424,9 @@ def checked_answers(
             raise SubjectError(
                 f"module {name!r} gave {len(column)} values at {port!r} for {n} cases; it must give one a case"
             )
-        columns[port] = dense_if_possible(kind, read_column(kind, column))
+        columns[port] = read_column(kind, column)
+        if dense:
+            columns[port] = dense_if_possible(kind, columns[port])
         for row, reason in _unsound(kind, columns[port]):
             problems.setdefault(row, f"the {kind.name} it gave {reason}")
     return columns, dict(answers.extras), problems
@@ -485,25 +455,19 @@ def _unsound(kind: Kind, column: Any) -> Iterator[tuple[int, str]]:
 
 
 def dense_if_possible(kind: Kind, column: Any) -> Any:
+    """Rows of numbers of one width as a table, NaN where there is no answer; else a list."""
     if isinstance(column, np.ndarray) and column.dtype != object:
         return column if column.ndim == 2 or not kind.dense else column.reshape(len(column), -1)
-    if not kind.dense or any(item is None for item in column):
-        return list(column) if not kind.dense else _with_nan(column)
+    if not kind.dense:
+        return list(column)
     try:
-        return np.stack([np.atleast_1d(np.asarray(item, dtype=np.float32)) for item in column])
+        known = [np.atleast_1d(np.asarray(i, dtype=np.float32)) for i in column if i is not None]
     except (ValueError, TypeError):
         return list(column)
-
-
-def _with_nan(column: Sequence[Any]) -> Any:
-    """A dense column with NaN rows where there is no answer."""
-    known = [np.atleast_1d(np.asarray(i, dtype=np.float32)) for i in column if i is not None]
-    if not known or len({k.shape for k in known}) > 1:
+    if len({k.shape for k in known}) != 1:
         return list(column)
     dense = np.full((len(column), *known[0].shape), np.nan, dtype=np.float32)
-    for row, item in enumerate(column):
-        if item is not None:
-            dense[row] = item
+    dense[[row for row, item in enumerate(column) if item is not None]] = known
     return dense
 
 
@@ -554,8 +518,7 @@ def copied_state(name: str, state: Any) -> Any:
         return copy.deepcopy(state)
     except Exception as error:
         raise SubjectError(
-            f"the state of module {name!r} cannot be copied ({type(error).__name__}), so that no further pass can start "
-            "from it; keep plain values in it, or ask for no passes of this module"
+            f"the state of module {name!r} cannot be copied ({type(error).__name__}); passes need a state of plain values"
         ) from error
 
 
@@ -598,17 +561,11 @@ def system_passes(
 ) -> dict[str, np.ndarray]:
     """The cases run again, from their start to their final output.
 
-    Passes through what draws its own randomness: a module asked again with other generators, all
-    else fixed; or a whole system.
-
     Pass i of a module starts from the same inputs and the same state as its answer did and draws
     from generators of its own, named by (seed, case, module, step, "pass", i); the state it ends in
     is dropped. Pass i of a system is the case run again from its start with those generators in
     every module that is assessed: a simulated user, which is not, says the same where it hears the
     same. The answer itself is what it would be if no one had asked.
-
-    >>> sorted(split(frozenset({Passes("own", 3), Passes("own", 2, distance="iou"), Passes("dropout", 3)}))[0], key=lambda r: r.n)
-    [Passes(kind='own', n=2, rate=None, distance='iou'), Passes(kind='own', n=3, rate=None, distance=None)]
     """
     own, others = split(requests)
     if others:

@@ -20,7 +20,6 @@ from __future__ import annotations
 import inspect
 import json
 import os
-import queue
 import signal
 import subprocess
 import sys
@@ -28,6 +27,7 @@ import threading
 import time
 import traceback
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -41,6 +41,7 @@ from roadworthy.subject.adapters.loading import (
     digest_of,
     digest_parts,
     named_files,
+    raised_in,
     resolve_path,
 )
 from roadworthy.subject.module import SubjectError
@@ -98,15 +99,11 @@ class Recipe:
     def note(self, number: int) -> dict[str, Any]:
         """What a member depends on. The same note is the same member."""
         return {
-            "recipe": self._source,
+            "recipe": self.found.digest,
             "seed": member_seed(self.seed, number),
             "data": "" if self.data is None else self.data.fingerprint,
             "files": self._files,
         }
-
-    @cached_property
-    def _source(self) -> str:
-        return self.found.digest
 
     @cached_property
     def _files(self) -> str:
@@ -199,23 +196,11 @@ def _wanted(recipe: Any) -> dict[str, bool]:
     return {p.name: p.default is p.empty for p in named}
 
 
-MADE_WITH = {
-    "recipe": "another recipe",
-    "seed": "another seed",
-    "data": "other data",
-    "files": "other files",
-}
-"""What a note holds, and how to say that it is not the same."""
-
-
 def members_of(
     recipe: Recipe, folder: Path, members: int, *, workers: int | None = None
 ) -> Generator[tuple[int, Path], None, None]:
     """Every member's number and file: first those that are there, then the others as they are
-    trained, into `folder`.
-
-    Members of an ensemble from a recipe: those that are kept, and the missing ones, trained several
-    at a time.
+    trained, into `folder`, several at a time.
 
     Each missing member is trained alone in an interpreter of its own, so that the order and the
     number of workers change no bit of it. A file that something else made is never overwritten: the
@@ -238,27 +223,21 @@ def members_of(
         )
     notes = [recipe.note(number) for number in range(members)]
     kept = [number for number in range(members) if member_file(folder, number).is_file()]
-    unlike = {number: _unlike(member_file(folder, number), notes[number]) for number in kept}
-    others = [f"{member_file(folder, n).name} ({how})" for n, how in unlike.items() if how]
+    others = [
+        member_file(folder, number).name
+        for number in kept
+        if notes[number].items() - read_note(member_file(folder, number)).items()
+    ]
     if others:
         raise SubjectError(
-            f"the folder {folder} holds what the recipe {recipe.path} as it is now did not make: {', '.join(others)}. "
-            "Nothing is overwritten: name another folder under weights, or remove these files to train them again. To use "
-            "them as they are, write ensemble: with the function that builds the network and weights: with the list of files"
+            f"{', '.join(others)} in {folder} were not made by the recipe {recipe.path} with this "
+            "seed, data and files. Remove them, name another folder under weights, or list the "
+            "files under weights to use them as they are"
         )
     yield from ((number, member_file(folder, number)) for number in kept)
     missing = [number for number in range(members) if number not in kept]
     if missing:
         yield from _trained(recipe, folder, missing, min(workers or _cores(), len(missing)))
-
-
-def _unlike(file: Path, note: Mapping[str, Any]) -> str:
-    """In what a kept member differs from what the recipe would make; empty where in nothing."""
-    kept = read_note(file)
-    if not kept:
-        return "says nothing of a recipe"
-    changed = [words for name, words in MADE_WITH.items() if kept.get(name) != note[name]]
-    return f"made with {' and '.join(changed)}" if changed else ""
 
 
 def _trained(
@@ -274,95 +253,79 @@ def _trained(
         ) from error
     many = f"{len(numbers)} member{'s' * (len(numbers) > 1)}"
     _say(f"training {many} by {recipe.path} into {folder}, {workers} at a time")
-    ended: queue.Queue[tuple[_Training, dict[str, Any] | None]] = queue.Queue()
-    todo, running, began = list(numbers), set[_Training](), time.monotonic()
-    try:
-        while todo or running:
-            while todo and len(running) < workers:
-                running.add(_Training(recipe, folder, todo.pop(0), ended))
-            training, answer = ended.get()
-            running.remove(training)
-            training.end()
-            if answer is None or "error" in answer:
-                raise SubjectError(training.failure(answer))
-            spent = time.monotonic() - began
-            left = len(todo) + len(running)
-            ahead = f", about {left * training.seconds / workers:.0f} s left" if left else ""
-            _say(
-                f"member {training.number} is trained: {len(numbers) - left} of {len(numbers)}, {spent:.0f} s{ahead}"
-            )
-            yield training.number, member_file(folder, training.number)
-    finally:
-        for training in running:
-            training.process.kill()
-            training.end()
-
-
-class _Training:
-    """One member at work in its process. What the recipe prints goes to a file beside the weights."""
-
-    def __init__(self, recipe: Recipe, folder: Path, number: int, ended: queue.Queue[Any]) -> None:
-        self.number, self.began, self.seconds = number, time.monotonic(), 0.0
-        self.log = member_file(folder, number).with_suffix(".log")
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "roadworthy.subject.training"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                env=_environment(),
-            )
-        job = {
-            "path": recipe.path,
-            "base": str(recipe.base.resolve()),
-            "seed": recipe.seed,
-            "train": recipe.train,
-            "files": recipe.files,
-            "number": number,
-            "folder": str(folder.resolve()),
-        }
-        assert self.process.stdin is not None
-        with suppress(BrokenPipeError):  # its end is noticed by the listener
-            self.process.stdin.write(json.dumps(job, default=str) + "\n")
-            self.process.stdin.flush()
-        self.listener = threading.Thread(target=self._listen, args=(ended,), daemon=True)
-        self.listener.start()
-
-    def _listen(self, ended: queue.Queue[Any]) -> None:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        self.seconds = time.monotonic() - self.began
-        ended.put((self, json.loads(line) if line.endswith("\n") else None))
-
-    def end(self) -> None:
-        """Wait for its end; it ends by itself when its input is closed."""
-        assert self.process.stdin is not None and self.process.stdout is not None
-        with suppress(BrokenPipeError):
-            self.process.stdin.close()
+    processes: list[subprocess.Popen[str]] = []
+    ended = threading.Event()
+    began = time.monotonic()
+    with ThreadPoolExecutor(workers) as pool:
+        jobs = {pool.submit(_train, recipe, folder, n, processes, ended): n for n in numbers}
         try:
-            self.process.wait(timeout=5)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        self.listener.join(timeout=5)
-        self.process.stdout.close()
-        if self.log.is_file() and not self.log.stat().st_size:
-            self.log.unlink()
+            for done, job in enumerate(as_completed(jobs), start=1):
+                job.result()
+                if ended.is_set():
+                    continue
+                spent = time.monotonic() - began
+                _say(
+                    f"member {jobs[job]} is trained: {done} of {len(numbers)}, {spent:.0f} s, "
+                    f"about {spent / done * (len(numbers) - done):.0f} s left"
+                )
+                yield jobs[job], member_file(folder, jobs[job])
+        finally:
+            ended.set()
+            for process in processes:
+                process.kill()
 
-    def failure(self, answer: Mapping[str, Any] | None) -> str:
-        """Which member failed, and why."""
-        printed = f"; what it printed is in {self.log}" if self.log.is_file() else ""
-        if answer is not None:
-            return f"member {self.number} could not be trained: {answer['error']}{printed}"
-        code = self.process.returncode
-        cause = (
-            f"signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"exit status {code}"
-        )
-        return (
-            f"member {self.number} could not be trained: its process ended by {cause}; out of memory is the usual cause, and "
-            f"fewer workers need less{printed}"
-        )
+
+def _train(
+    recipe: Recipe,
+    folder: Path,
+    number: int,
+    processes: list[subprocess.Popen[str]],
+    ended: threading.Event,
+) -> None:
+    """Train one member in a process of its own, unless another failed. What the recipe prints goes
+    to a file beside the weights."""
+    if ended.is_set():
+        return
+    log = member_file(folder, number).with_suffix(".log")
+    job = {
+        "path": recipe.path,
+        "base": str(recipe.base.resolve()),
+        "seed": recipe.seed,
+        "train": recipe.train,
+        "files": recipe.files,
+        "number": number,
+        "folder": str(folder.resolve()),
+    }
+    with (
+        log.open("wb") as printed,
+        subprocess.Popen(
+            [sys.executable, "-P", "-m", "roadworthy.subject.training"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=printed,
+            text=True,
+            env=_environment(),
+        ) as process,
+    ):
+        processes.append(process)
+        assert process.stdin is not None and process.stdout is not None
+        with suppress(BrokenPipeError):  # its end is noticed below
+            process.stdin.write(json.dumps(job, default=str) + "\n")
+            process.stdin.flush()
+        # Its input stays open until it has answered: where we end, it ends.
+        answer = process.stdout.readline()
+    if not log.stat().st_size:
+        log.unlink()
+    error = json.loads(answer).get("error") if answer.endswith("\n") else ""
+    if error is None:
+        return
+    ended.set()
+    where = f"; what it printed is in {log}" if log.is_file() else ""
+    if not error:
+        code = process.returncode
+        cause = f"signal {-code}" if code < 0 else f"exit status {code}"
+        error = f"its process ended by {cause}; if memory ran out, use fewer workers"
+    raise SubjectError(f"member {number} could not be trained: {error}{where}")
 
 
 def _environment() -> dict[str, str]:
@@ -402,7 +365,9 @@ def _serve() -> None:
         note = recipe.note(number)  # before the work: the recipe may be edited meanwhile
         save_member(recipe.member(number), member_file(folder, number), note)
     except (Exception, SystemExit) as error:
-        answer["error"] = _reason(error, recipe.base)
+        traceback.print_exception(error)  # to the member's log
+        own = isinstance(error, SubjectError)
+        answer["error"] = str(error) if own else raised_in(error, recipe.base, place=recipe.path)
     out.write(json.dumps(answer) + "\n")
     out.flush()
 
@@ -412,21 +377,6 @@ def _end_with_the_caller() -> None:
     while os.read(0, 1):
         continue
     os._exit(1)
-
-
-def _reason(error: BaseException, folder: Path) -> str:
-    """What was raised, and the last line of the user's own code that was reached."""
-    traceback.print_exception(error)  # to the member's log
-    if isinstance(error, SubjectError):
-        return str(error)
-    own = [
-        f
-        for f in traceback.extract_tb(error.__traceback__)
-        if Path(f.filename).is_relative_to(folder)
-    ]
-    place = f"{Path(own[-1].filename).name}, line {own[-1].lineno}: " if own else ""
-    text = str(error).strip().split("\n")[0]
-    return f"{place}{type(error).__name__}" + (f": {text}" if text else "")
 
 
 if __name__ == "__main__":

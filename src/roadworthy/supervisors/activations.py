@@ -90,15 +90,10 @@ class ActivationSupervisor(LearnedSupervisor, ABC):
             raise ValueError(
                 f"{self.name} is fitted on rows with an answer, and none of the {len(trace)} has one"
             )
-        column = self._activations(trace)
+        column = activations_in(trace, self.needs[1], self.name)
         # What is learned is made from these rows and never they themselves: they may be the caller's, or a file.
         activations = column if len(rows) == len(trace) else column[rows]
-        broken = int((~finite_rows(activations)).sum())
-        if broken:
-            raise ValueError(
-                f"{self.name} cannot be fitted: the layer {self.layer!r} has NaN or infinite activations in {broken} of "
-                f"{len(rows)} rows; leave those cases out of the reference data, or choose another layer"
-            )
+        refuse_broken(activations, self.name, self.layer)
         self.notes = []
         self._learned = self._learn(activations, self._classes(trace, truth)[rows])
         self._forget()
@@ -112,7 +107,7 @@ class ActivationSupervisor(LearnedSupervisor, ABC):
         # Where nobody answered, nobody knows how wide an answer would be.
         if not sound.any():
             return result
-        column = self._activations(trace)
+        column = activations_in(trace, self.needs[1], self.name)
         expected = int(self._learned["width"])
         if column.shape[1] != expected:
             raise ValueError(
@@ -129,17 +124,6 @@ class ActivationSupervisor(LearnedSupervisor, ABC):
                 activations = activations if usable.all() else activations[usable]
                 result[rows] = self._risk(activations, predicted[rows])
         return result
-
-    def _activations(self, trace: ModuleTrace) -> np.ndarray:
-        """One row of float32 (float64 where the layer gives it) for every row of the trace."""
-        column = self.needs[1].column
-        if column not in trace.columns:
-            raise ValueError(
-                f"{self.name} reads {column!r}, and the trace has {', '.join(trace.columns) or 'no columns'}"
-            )
-        values = np.asarray(trace.columns[column])
-        values = values.reshape(len(trace), -1)
-        return values if values.dtype == np.float64 else values.astype(np.float32, copy=False)
 
     def _predicted(self, trace: ModuleTrace) -> np.ndarray:
         """The predicted class of every row; one and the same where the output is no class."""
@@ -166,6 +150,25 @@ class ActivationSupervisor(LearnedSupervisor, ABC):
     @abstractmethod
     def _risk(self, activations: np.ndarray, predicted: np.ndarray) -> np.ndarray:
         """One number a row of finite activations; higher is riskier."""
+
+
+def activations_in(trace: ModuleTrace, need: Request, name: str) -> np.ndarray:
+    """One row of float32 (float64 where the layer gives it) for every row of the trace."""
+    if need.column not in trace.columns:
+        known = ", ".join(trace.columns) or "no columns"
+        raise ValueError(f"{name} reads {need.column!r}, and the trace has {known}")
+    values = np.asarray(trace.columns[need.column]).reshape(len(trace), -1)
+    return values if values.dtype == np.float64 else values.astype(np.float32, copy=False)
+
+
+def refuse_broken(activations: np.ndarray, name: str, layer: str) -> None:
+    """Refuse to fit on activations that are not finite."""
+    broken = int((~finite_rows(activations)).sum())
+    if broken:
+        raise ValueError(
+            f"{name} cannot be fitted: the layer {layer!r} has NaN or infinite activations in {broken} of "
+            f"{len(activations)} rows; leave those cases out of the reference data, or choose another layer"
+        )
 
 
 def _scores(trace: ModuleTrace) -> np.ndarray:

@@ -27,9 +27,9 @@ import numpy as np
 from roadworthy.data.values import CLASS_SCORES, Kind
 from roadworthy.registry import register
 from roadworthy.statistics.neighbours import chunk_rows
-from roadworthy.statistics.row_blocks import finite_rows
 from roadworthy.subject.needs import EARLY, LATE, MIDDLE, PENULTIMATE, Layer, Output, Request
 from roadworthy.subject.trace import ModuleTrace
+from roadworthy.supervisors.activations import activations_in, refuse_broken
 from roadworthy.supervisors.keeping import LearnedSupervisor
 from roadworthy.supervisors.perceptron import Perceptron
 from roadworthy.supervisors.plain import column_of
@@ -112,9 +112,9 @@ class Dissector(LearnedSupervisor):
             )
         learned = {"classes": np.array(scores.shape[1])}
         for i, need in enumerate(self.needs[1:]):
-            column = self._activations(trace, need)
+            column = activations_in(trace, need, self.name)
             activations = column if len(rows) == len(trace) else column[rows]
-            self._refuse_broken(activations, self.layers[i])
+            refuse_broken(activations, self.name, self.layers[i])
             found = Perceptron.fit(
                 activations, classes[rows], l2=self.l2, device=self.device, memory_mb=self.memory_mb
             )
@@ -141,7 +141,7 @@ class Dissector(LearnedSupervisor):
         weights = depth_weights(len(self.layers), self.growth)
         for i, need in enumerate(self.needs[1:]):
             validity += weights[i] * self._support(
-                i, self._activations(trace, need), predicted, sound
+                i, activations_in(trace, need, self.name), predicted, sound
             )
         result[sound] = 1.0 - validity[sound]
         return result
@@ -168,14 +168,6 @@ class Dissector(LearnedSupervisor):
                 )
         return support
 
-    def _activations(self, trace: ModuleTrace, need: Request) -> np.ndarray:
-        if need.column not in trace.columns:
-            raise ValueError(
-                f"{self.name} reads {need.column!r}, and the trace has {', '.join(trace.columns) or 'no columns'}"
-            )
-        values = np.asarray(trace.columns[need.column]).reshape(len(trace), -1)
-        return values if values.dtype == np.float64 else values.astype(np.float32, copy=False)
-
     def _classes(self, scores: np.ndarray, truth: Any, n: int) -> np.ndarray:
         """The labels, where truth is one label a row, else the predicted classes."""
         labels = np.asarray(truth) if isinstance(truth, np.ndarray | list | tuple) else np.zeros(0)
@@ -186,14 +178,6 @@ class Dissector(LearnedSupervisor):
         )
         predicted: np.ndarray = scores.argmax(axis=1)
         return predicted
-
-    def _refuse_broken(self, activations: np.ndarray, layer: str) -> None:
-        broken = int((~finite_rows(activations)).sum())
-        if broken:
-            raise ValueError(
-                f"{self.name} cannot be fitted: the layer {layer!r} has NaN or infinite activations in {broken} of "
-                f"{len(activations)} rows; leave those cases out of the reference data, or choose other layers"
-            )
 
     def _refuse_width(self, found: int, expected: int, what: str) -> None:
         if found != expected:

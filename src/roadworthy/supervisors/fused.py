@@ -78,8 +78,7 @@ class Fused(LearnedSupervisor):
                     "a logistic combination is fitted on clean and shifted cases; truth marks the shifted ones"
                 )
             fusion = LogisticFusion.fit({n: c[given] for n, c in columns.items()}, shifted[given])
-            references = dict(zip(fusion.names, map(np.array, fusion.references), strict=True))
-            self._learned = self._arrays(references, np.array(fusion.coefficients))
+            self._learned = self._arrays(dict(fusion.references), fusion.coefficients)
         else:
             self._learned = self._arrays(
                 {n: thinned(c[given]) for n, c in columns.items()}, np.zeros(0)
@@ -94,10 +93,7 @@ class Fused(LearnedSupervisor):
         references = {n: self._learned[f"reference.{i}"] for i, n in enumerate(names)}
         columns = self._columns(trace, names)
         if self.how == "logistic":
-            kept = tuple(tuple(map(float, references[n])) for n in names)
-            scores = LogisticFusion(
-                tuple(names), kept, tuple(map(float, self._learned["coefficients"]))
-            ).score(columns)
+            scores = LogisticFusion(references, self._learned["coefficients"]).score(columns)
         else:
             scores = rank_average(columns, references)
         return np.where(trace.ok, scores, np.nan)

@@ -33,8 +33,8 @@ import numpy as np
 from roadworthy.data.values import Kind
 from roadworthy.registry import RegistryError, get, register
 from roadworthy.subject.needs import Passes, Request
+from roadworthy.subject.passes import AUTO, resolved
 from roadworthy.subject.trace import ModuleTrace as ModuleTrace
-from roadworthy.subject.variation import AUTO, resolved
 from roadworthy.supervisors.plain import PlainSupervisor
 
 

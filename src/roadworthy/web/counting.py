@@ -101,11 +101,11 @@ def _replayed(monitor: Monitor, kind: int, content: bytes) -> float:
         monitor.label_all([Label(*label) for label in json.loads(content)])
         return -math.inf
     batch, now = Batch.unpacked(content)
-    count(monitor, kind, batch, now=now)
+    count_batch(monitor, kind, batch, now=now)
     return now
 
 
-def count(monitor: Monitor, kind: int, batch: Batch, *, now: float) -> list[Taken]:
+def count_batch(monitor: Monitor, kind: int, batch: Batch, *, now: float) -> list[Taken]:
     """Hand events to the monitor; what became of each if they are single ones, else of all."""
     if kind == EVENTS:
         return [monitor.update(Events(batch.ids, batch.times, cells=batch.cells), now=now)]
@@ -189,7 +189,7 @@ class Counting:
                 self.monitor.label_all(labels)
             counted = True
             for kind, batch, places in calls:
-                each = count(self.monitor, kind, batch, now=now)
+                each = count_batch(self.monitor, kind, batch, now=now)
                 for i, taken in zip(places, each, strict=True):
                     found[i] = self._added(found.get(i), taken, now)
                     totals.update(taken._asdict())

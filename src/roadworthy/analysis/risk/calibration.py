@@ -10,7 +10,7 @@ table of their own. A monitor keeps the same counts of a stream.
 >>> rng = np.random.default_rng(0)
 >>> kind, shifted = np.repeat(["clean", "fog"], 400), np.repeat([0.0, 1.0], 400)
 >>> scores = {"energy": rng.normal(2.0 * shifted), "knn": rng.normal(shifted)}
->>> calibration = calibrate(scores, kind, rng.random(800) < 0.9 - 0.4 * shifted)
+>>> calibration = fit_calibration(scores, kind, rng.random(800) < 0.9 - 0.4 * shifted)
 >>> calibration.kinds, calibration.rows("fog"), round(calibration.accuracy("fog"), 2)
 (('clean', 'fog'), 400, 0.54)
 >>> cell = calibration.place({"energy": [0.0, 4.0, np.nan], "knn": [0.0, 3.0, np.nan]})
@@ -319,7 +319,7 @@ class _LabelledScores(NamedTuple):
     notes: tuple[str, ...]
 
 
-def calibrate(
+def fit_calibration(
     columns: Mapping[str, ArrayLike],
     kind: ArrayLike,
     correct: ArrayLike,
@@ -506,7 +506,7 @@ def of_firm_kinds(calibration: Calibration) -> Calibration:
     >>> rng = np.random.default_rng(0)
     >>> kind = np.repeat(["clean", "fog", "snow"], [300, 300, 3])
     >>> scores = {"energy": rng.normal(2.0 * (kind != "clean"))}
-    >>> of_firm_kinds(calibrate(scores, kind, rng.random(603) < 0.8)).kinds
+    >>> of_firm_kinds(fit_calibration(scores, kind, rng.random(603) < 0.8)).kinds
     ('clean', 'fog')
     """
     enough = calibration.effective >= FEW_OF_A_KIND

@@ -3,10 +3,10 @@
 The alarm is that of the deployed supervisor if the calibration knows one; else that of the shift
 score, cut where it separates shifted from clean rows best: what a fail-safe could be.
 
->>> from roadworthy.analysis.risk.calibration import Deployed, calibrate
+>>> from roadworthy.analysis.risk.calibration import Deployed, fit_calibration
 >>> kind, right = np.repeat(["clean", "fog"], 200), np.tile([True, True, True, False], 100)
 >>> scores = np.concatenate([np.arange(200.0), np.arange(100.0, 300.0)])
->>> calibration = calibrate({"knn": scores}, kind, right, deployed=Deployed("knn", 179.0))
+>>> calibration = fit_calibration({"knn": scores}, kind, right, deployed=Deployed("knn", 179.0))
 >>> rows_by_alarm(calibration).sum(axis=1).tolist()
 [[180.0, 20.0], [80.0, 120.0]]
 >>> shift = shift_scores(calibration).cells

@@ -16,12 +16,12 @@ their histogram is multiplied by exp(t x log-likelihood ratio / 3), t normal.
   confidence seen and the one expected, beyond two standard errors, moves the accuracy.
 - *Risk*: the event tree's expected cost of an event, without the chance of the window's own events.
 
->>> from roadworthy.analysis.risk.calibration import calibrate
+>>> from roadworthy.analysis.risk.calibration import fit_calibration
 >>> from roadworthy.analysis.risk.prototypes import accuracy_tree
 >>> rng = np.random.default_rng(0)
 >>> shifted = np.repeat([0, 1], 1000)
 >>> scores, right = rng.normal(2.5 * shifted), rng.random(2000) < np.where(shifted, 0.4, 0.9)
->>> calibration = calibrate({"energy": scores}, np.where(shifted, "fog", "clean"), right)
+>>> calibration = fit_calibration({"energy": scores}, np.where(shifted, "fog", "clean"), right)
 >>> estimator = Estimator(calibration, accuracy_tree(), tolerable=0.2)
 >>> live = rng.random(400) < 0.5
 >>> cells = calibration.place({"energy": rng.normal(2.5 * live)})

@@ -4,13 +4,13 @@ A stream in which a share of events is of one kind of shift costs the tree's exp
 shares that the calibration counted: right answers among clean rows and among those of the kind,
 with and without an alarm, as far as the tree asks for them.
 
->>> from roadworthy.analysis.risk.calibration import calibrate
+>>> from roadworthy.analysis.risk.calibration import fit_calibration
 >>> from roadworthy.analysis.risk.prototypes import accuracy_tree
 >>> from roadworthy.analysis.risk.estimator import Estimator
 >>> rng = np.random.default_rng(0)
 >>> kind = np.repeat(["clean", "fog", "rain"], 400)
 >>> right = np.tile(np.arange(400) % 10, 3) < np.repeat([9, 5, 8], 400)
->>> calibration = calibrate({"energy": rng.normal(2.0 * (kind != "clean"))}, kind, right)
+>>> calibration = fit_calibration({"energy": rng.normal(2.0 * (kind != "clean"))}, kind, right)
 >>> estimator = Estimator(calibration, accuracy_tree(), tolerable=0.15)
 >>> {kind: round(cost, 3) for kind, cost in costs_of(estimator, 0.3).items()}
 {'fog': 0.22, 'rain': 0.13}

@@ -7,12 +7,12 @@ that were counted in calibration, kinds even; their intervals are those of the r
 the classifier's confidence and gives no rate. If the scores separate shifted from clean rows no
 better than chance, there is no estimate.
 
->>> from roadworthy.analysis.risk.calibration import calibrate
+>>> from roadworthy.analysis.risk.calibration import fit_calibration
 >>> from roadworthy.analysis.risk.prototypes import accuracy_tree
 >>> rng = np.random.default_rng(0)
 >>> shifted = np.repeat([False, True], 500)
 >>> right = rng.random(1000) < np.where(shifted, 0.5, 0.9)
->>> calibration = calibrate({"verdict": shifted}, np.where(shifted, "fog", "clean"), right)
+>>> calibration = fit_calibration({"verdict": shifted}, np.where(shifted, "fog", "clean"), right)
 >>> estimators = Estimators(Estimator(calibration, accuracy_tree()))
 >>> cells = calibration.place({"verdict": np.repeat([0.0, 1.0], [80, 20])})
 >>> windows = StreamWindows(np.bincount(cells, minlength=calibration.cells)[None])

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from roadworthy.analysis.risk.calibration import Calibration, calibrate
+from roadworthy.analysis.risk.calibration import Calibration, fit_calibration
 from roadworthy.analysis.risk.cells import alarmed_cells
 from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import live_parameters
@@ -148,7 +148,7 @@ def detector_source(
     """A synthetic detector that was calibrated on so many clean and shifted rows."""
     rng = np.random.default_rng([experiment.seed, number, experiment.repeats])
     rows = verdict_rows(detector, clean, shifted, rng=rng)
-    calibration = calibrate(rows.columns, rows.kind, rows.correct, seed=experiment.seed)
+    calibration = fit_calibration(rows.columns, rows.kind, rows.correct, seed=experiment.seed)
     known = {"tpr": detector.tpr, "tnr": detector.tnr, **experiment.constants}
     for side in ("clean", "shifted"):
         for end in ("", "_detected", "_undetected"):
@@ -188,7 +188,7 @@ def table_source(
     rows, chosen = given.taken(kept), None if groups is None else groups[kept]
     pool = pool.taken(wanted)
     with _about("calibration"):
-        calibration = calibrate(
+        calibration = fit_calibration(
             rows.columns, rows.kind, rows.correct, groups=chosen, seed=experiment.seed
         )
     with _about("stream"):

@@ -32,7 +32,7 @@ from roadworthy.spec import ClaimSpec
 from roadworthy.store.record import CircumstanceRecord, SliceRecord
 from roadworthy.store.record import Record as RunRecord
 
-COMPARED = {"difference": performance.difference, "relative_drop": performance.relative_drop}
+COMPARED = {"difference": performance.change_from_clean, "relative_drop": performance.relative_drop}
 
 
 @register("sections", "performance")
@@ -66,7 +66,7 @@ class Performance(Section):
     def analyse(self, plan: Plan, observed: Observations, results: Results) -> Result:
         """Values, failure rates, differences, drops and slices."""
         spec = plan.spec
-        found = performance.findings(
+        found = performance.performance_findings(
             observed.clean,
             observed.others,
             observed.references,
@@ -89,7 +89,7 @@ class Performance(Section):
                 return performance.failure_rate(place.here, seed=seed)
             if quantity in COMPARED:
                 return COMPARED[quantity](place.here, place.reference, seed=seed)
-            return performance.value(place.here, quantity, seed=seed)
+            return performance.measured(place.here, quantity, seed=seed)
 
         return evidence_at(claim, plan, observed, known, compared=quantity in COMPARED)
 

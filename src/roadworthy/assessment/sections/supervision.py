@@ -20,7 +20,7 @@ from pydantic import Field, model_validator
 
 from roadworthy.analysis import supervision, verdicts
 from roadworthy.analysis.calibration import Threshold
-from roadworthy.analysis.tallies import BatchVerdicts, verdict_counts, verdicts_on_batches
+from roadworthy.analysis.tallies import BatchVerdicts, tally_verdicts, verdicts_on_batches
 from roadworthy.analysis.verdicts import VerdictRule
 from roadworthy.assessment.observations import Observations, Seen
 from roadworthy.assessment.recommendation import (
@@ -276,8 +276,10 @@ class SupervisionSection(Section):
         rule, confidence = verdict_rule(plan.spec), plan.spec.confidence
         thresholds, notes = _thresholds(plan, observed, rule)
         clean, others = observed.clean, observed.others
-        findings = supervision.findings(clean, others, observed.references, confidence=confidence)
-        findings += verdicts.findings(clean, others, thresholds, confidence=confidence)
+        findings = supervision.ranking_findings(
+            clean, others, observed.references, confidence=confidence
+        )
+        findings += verdicts.verdict_findings(clean, others, thresholds, confidence=confidence)
         findings = _assumed(plan, observed, rule, findings)
         if thresholds:
             notes += [
@@ -427,9 +429,11 @@ def _recorded(
         judged = [observed.clean, *observed.others]
         clean = observed.calibrating[0].scores[s.label]
         reference = clean[observed.left[s.label]] if s.label in observed.left else clean
-        alarms = {o.name: (~o.failure, verdicts.alarms(threshold, o, s.label)) for o in judged}
-        table = verdict_counts(alarms, None)
-        record.verdicts = VerdictCounts(kinds=list(table.kinds), table=table.table.tolist())
+        tallies = {
+            o.name: tally_verdicts(~o.failure, verdicts.alarms(threshold, o, s.label))
+            for o in sorted(judged, key=lambda o: o.name)
+        }
+        record.verdicts = VerdictCounts(kinds=list(tallies), table=list(tallies.values()))
         rate, seed = verdict_rule(plan.spec).rate, plan.spec.seed
         record.batches = verdicts_on_batches(reference, judged, s.label, rate=rate, seed=seed)
     return record

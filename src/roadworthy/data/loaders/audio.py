@@ -16,9 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
-from roadworthy.data.loaders.files import Files, Table, located, read_text
-from roadworthy.data.loaders.joining import assembled, class_names
-from roadworthy.data.samples import DataError, Dataset
+from roadworthy.data.loaders.files import CsvTable, Files, located, read_text
+from roadworthy.data.loaders.joining import Samples, reads
+from roadworthy.data.samples import DataError
 from roadworthy.data.values import AUDIO, TEXT, Audio
 from roadworthy.registry import register
 
@@ -26,24 +26,20 @@ SPHINX = re.compile(r"(?:<s>)?\s*(?P<text>.*?)\s*(?:</s>)?\s*\((?P<id>[^()\s]+)\
 
 
 @register("loaders", "audio", keys=("audio",), gives={"inputs": ("audio",), "targets": ("text",)})
+@reads
 def audio(
     *,
     path: str,
     folder: str | None = None,
     base: Path = Path(),
-    metadata: str | None = None,
-    group: str | None = None,
-    classes: list[str | int] | None = None,
-    limit: int | None = None,
-    name: str = "",
-) -> Dataset:
+) -> Samples:
     """Recordings (.wav) with transcripts: a folder, or a table with the columns audio and transcript."""
     place = base / path
     if place.is_dir():
         source, ids, said = _folder(place)
         files, columns, hint = [source / f"{i}.wav" for i in ids], {}, ""
     else:
-        table = Table.read(located(path, base=base, what="audio"))
+        table = CsvTable.read(located(path, base=base, what="audio"))
         source = (
             place.parent
             if folder is None
@@ -60,8 +56,7 @@ def audio(
         # a recording is the same sample in every table, but ids of a table's own may start again in the next
         source = table.file if "id" in table else source
         columns = table.without(["audio", "transcript", "id"])
-    return assembled(
-        name=name,
+    return Samples(
         source=source,
         input_kind=AUDIO,
         inputs=Files(tuple(files), read_wav, hint),
@@ -69,11 +64,6 @@ def audio(
         targets=said,
         ids=ids,
         columns=columns,
-        classes=class_names(classes),
-        base=base,
-        metadata=metadata,
-        group=group,
-        limit=limit,
     )
 
 

@@ -12,8 +12,8 @@ from typing import Literal
 
 import numpy as np
 
-from roadworthy.data.loaders.joining import assembled, class_names
-from roadworthy.data.samples import DataError, Dataset
+from roadworthy.data.loaders.joining import Samples, reads
+from roadworthy.data.samples import DataError
 from roadworthy.data.values import IMAGE, LABEL
 from roadworthy.registry import did_you_mean, register
 
@@ -40,39 +40,32 @@ FOLDER = Path(__file__).parent.parent / "bundled"
     keys=("bundled", "split"),
     gives={"inputs": ("image",), "targets": ("label",)},
 )
+@reads
 def bundled(
     *,
     path: str,
     split: Literal["calibration", "test", "reference"],
     n: int | None = None,
     base: Path = Path(),
-    metadata: str | None = None,
-    group: str | None = None,
-    classes: list[str | int] | None = None,
-    limit: int | None = None,
-    name: str = "",
-) -> Dataset:
+    classes: tuple[str, ...] | None = None,
+) -> Samples:
     """A data set that comes with the package: `path` is its name, `n` the first so many of its shuffled rows."""
     if path not in CLASSES:
         raise DataError(
             f"no data set {path!r} is bundled{did_you_mean(path, CLASSES)}; there is: {', '.join(CLASSES)}. "
             "Your own files are named by another loader (idx, npz, image_folder, csv, coco, …)"
         )
+    rows = slice(None if n is None else max(n, 0))
     with np.load(FOLDER / f"{path}-{split}.npz", allow_pickle=False) as arrays:
-        data = assembled(
-            name=name or f"{path}/{split}",
+        return Samples(
+            name=f"{path}/{split}",
             source=f"bundled/{path}",
             input_kind=IMAGE,
-            inputs=arrays["images"],
+            inputs=arrays["images"][rows],
             target_kind=LABEL,
-            targets=arrays["labels"].astype(np.int64),
-            ids=arrays["ids"].tolist(),
-            columns={"brightness": arrays["brightness"].astype(object)},
-            classes=class_names(classes) or CLASSES[path],
+            targets=arrays["labels"][rows].astype(np.int64),
+            ids=arrays["ids"][rows].tolist(),
+            columns={"brightness": arrays["brightness"][rows].astype(object)},
+            classes=classes or CLASSES[path],
             licence=LICENCES[path],
-            base=base,
-            metadata=metadata,
-            group=group,
-            limit=n,
         )
-    return data if limit is None else data.take(range(min(limit, len(data))))

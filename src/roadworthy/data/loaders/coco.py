@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from roadworthy.data.loaders.files import Files, located, read_image, read_json
-from roadworthy.data.loaders.joining import assembled, class_names
-from roadworthy.data.samples import DataError, Dataset
+from roadworthy.data.loaders.joining import Samples, class_names, reads
+from roadworthy.data.samples import DataError
 from roadworthy.data.values import BOXES, IMAGE, Boxes
 from roadworthy.registry import did_you_mean, register
 
@@ -29,27 +29,24 @@ SLACK = 1.0
 @register(
     "loaders", "coco", keys=("coco", "images"), gives={"inputs": ("image",), "targets": ("boxes",)}
 )
+@reads
 def coco(
     *,
     path: str,
     images: str,
     base: Path = Path(),
-    metadata: str | None = None,
-    group: str | None = None,
-    classes: list[str | int] | None = None,
-    limit: int | None = None,
-    name: str = "",
-) -> Dataset:
+    classes: tuple[str, ...] | None = None,
+) -> Samples:
     """Images with boxes from a COCO annotation file; the id of a sample is its file name."""
     file = located(path, base=base, what="coco")
     folder = located(images, base=base, what="images", folder=True)
     document = _sections(file, read_json(file))
     pictures = _by_id(file, "images", document["images"], needs=("id", "file_name"))
-    names, index = _categories(file, document["categories"], class_names(classes))
+    names, index = _categories(file, document["categories"], classes)
     found, crowds = _boxes(file, document["annotations"], pictures, index)
     files = [str(p["file_name"]) for p in pictures.values()]
-    return assembled(
-        name=name or file.name,
+    return Samples(
+        name=file.name,
         source=folder,
         input_kind=IMAGE,
         inputs=Files(tuple(folder / f for f in files), read_image),
@@ -58,10 +55,6 @@ def coco(
         ids=files,
         columns={"objects": np.array([len(b) for b in found]), "crowds": np.array(crowds)},
         classes=names,
-        base=base,
-        metadata=metadata,
-        group=group,
-        limit=limit,
     )
 
 

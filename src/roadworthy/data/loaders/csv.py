@@ -19,9 +19,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from roadworthy.data.loaders.files import Files, Table, located, read_image
-from roadworthy.data.loaders.joining import assembled, class_names, labelled
-from roadworthy.data.samples import DataError, Dataset, Inputs
+from roadworthy.data.loaders.files import CsvTable, Files, located, read_image
+from roadworthy.data.loaders.joining import Samples, labelled, reads
+from roadworthy.data.samples import DataError, Inputs
 from roadworthy.data.values import IMAGE, LABEL, VECTOR, Kind
 from roadworthy.registry import register
 
@@ -32,6 +32,7 @@ from roadworthy.registry import register
     keys=("csv",),
     gives={"inputs": ("image", "vector"), "targets": ("label", "vector")},
 )
+@reads
 def csv(
     *,
     path: str,
@@ -41,14 +42,10 @@ def csv(
     label: str | None = "label",
     target: str | list[str] | None = None,
     base: Path = Path(),
-    metadata: str | None = None,
-    group: str | None = None,
-    classes: list[str | int] | None = None,
-    limit: int | None = None,
-    name: str = "",
-) -> Dataset:
+    classes: tuple[str, ...] | None = None,
+) -> Samples:
     """A CSV or TSV table of images (or features) with a label or numbers to predict; other columns are metadata."""
-    table = Table.read(located(path, base=base, what="csv"))
+    table = CsvTable.read(located(path, base=base, what="csv"))
     used = [*([] if features else [image]), "id"]
     inputs: Inputs
     if features:
@@ -64,9 +61,9 @@ def csv(
         )
         _refuse_empty(table, image)
         inputs = Files(tuple(source / i for i in ids), read_image)
-    columns, truth, truth_kind, names = _targets(table, label, target, class_names(classes))
-    return assembled(
-        name=name or table.file.name,
+    columns, truth, truth_kind, names = _targets(table, label, target, classes)
+    return Samples(
+        name=table.file.name,
         # an image is the same sample in every table, but ids of a table's own may start again in the next
         source=table.file if "id" in table else source,
         input_kind=kind,
@@ -76,15 +73,14 @@ def csv(
         ids=table.columns.get("id", ids),
         columns=table.without([*used, *columns]),
         classes=names,
-        base=base,
-        metadata=metadata,
-        group=group,
-        limit=limit,
     )
 
 
 def _targets(
-    table: Table, label: str | None, target: str | list[str] | None, classes: tuple[str, ...] | None
+    table: CsvTable,
+    label: str | None,
+    target: str | list[str] | None,
+    classes: tuple[str, ...] | None,
 ) -> tuple[list[str], Any, Kind | None, tuple[str, ...] | None]:
     if target is not None:
         columns = [target] if isinstance(target, str) else target
@@ -104,7 +100,7 @@ def _targets(
     return [label], indices, LABEL, names
 
 
-def _refuse_empty(table: Table, image: str) -> None:
+def _refuse_empty(table: CsvTable, image: str) -> None:
     empty = next((row for row, cell in enumerate(table[image]) if not cell), None)
     if empty is not None:
         raise DataError(

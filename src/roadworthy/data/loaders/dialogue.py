@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from roadworthy.data.loaders.files import located, read_json
-from roadworthy.data.loaders.joining import assembled, class_names
-from roadworthy.data.samples import DataError, Dataset
+from roadworthy.data.loaders.joining import Samples, reads
+from roadworthy.data.samples import DataError
 from roadworthy.data.values import GOAL
 from roadworthy.registry import register
 
@@ -26,16 +26,12 @@ from roadworthy.registry import register
 @register(
     "loaders", "dialogue", keys=("dialogue",), gives={"inputs": ("goal",), "targets": ("goal",)}
 )
+@reads
 def dialogue(
     *,
     path: str,
     base: Path = Path(),
-    metadata: str | None = None,
-    group: str | None = None,
-    classes: list[str | int] | None = None,
-    limit: int | None = None,
-    name: str = "",
-) -> Dataset:
+) -> Samples:
     """Goals from a JSON list or JSON lines: {id, goal: {…}, metadata: {…}}."""
     file = located(path, base=base, what="dialogue")
     entries = read_json(file)
@@ -56,8 +52,7 @@ def dialogue(
                 f"{file}: entry {at} has {found or 'nothing'}; an id and a goal (names and values) are needed"
             )
     goals = [dict(entry["goal"]) for entry in entries]
-    return assembled(
-        name=name,
+    return Samples(
         source=file,
         input_kind=GOAL,
         inputs=goals,
@@ -65,11 +60,6 @@ def dialogue(
         targets=goals,
         ids=[str(entry["id"]) for entry in entries],
         columns=_columns(file, entries),
-        classes=class_names(classes),
-        base=base,
-        metadata=metadata,
-        group=group,
-        limit=limit,
     )
 
 

@@ -60,8 +60,6 @@ def read_text(file: Path) -> str:
 def read_json(file: Path) -> Any:
     """The document of a .json file, or the list of the lines' documents of a .jsonl file.
 
-    Text, JSON and JSON Lines files, with errors that name the place.
-
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "goals.jsonl"
     >>> _ = file.write_text('{"id": 1}\\n{"id": \\n')
@@ -94,15 +92,13 @@ NUMBER = re.compile(r"[-+]?((0|[1-9]\d*)(\.\d*)?|\.\d+)(e[-+]?\d+)?|nan", re.IGN
 
 
 @dataclass(frozen=True)
-class Table:
-    """The cells of a file as text, by column, and the line each row ends on.
-
-    Tables in CSV or TSV files, as text by column; the first line names the columns.
+class CsvTable:
+    """The cells of a CSV or TSV file as text, by column, and the line each row ends on.
 
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "cases.csv"
     >>> _ = file.write_text("image,site,age\\na.png,B,61\\nb.png,A,\\n")
-    >>> table = Table.read(file)
+    >>> table = CsvTable.read(file)
     >>> table["site"], typed(table["age"]).tolist()
     (['B', 'A'], [61.0, nan])
     >>> table["sites"]
@@ -115,7 +111,7 @@ class Table:
     lines: tuple[int, ...]
 
     @classmethod
-    def read(cls, file: Path) -> Table:
+    def read(cls, file: Path) -> CsvTable:
         """A CSV file (or TSV, by its name); every row must have a cell for each column."""
         try:
             with file.open(encoding="utf-8-sig", newline="") as stream:
@@ -131,7 +127,7 @@ class Table:
             ) from error
 
     @classmethod
-    def _parsed(cls, file: Path, reader: csv._reader) -> Table:  # type: ignore[name-defined]
+    def _parsed(cls, file: Path, reader: csv._reader) -> CsvTable:  # type: ignore[name-defined]
         rows, lines, header = [], [], None
         try:
             for row in reader:
@@ -221,11 +217,8 @@ SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".tif", ".tiff"})
 
 
 def read_image(file: Path) -> np.ndarray:
-    """The pixels, (h, w) or (h, w, 3 or 4).
-
-    Reading one image file: PNG, JPEG or TIFF, 8 or 16 bits, colours in the order red, green, blue.
-
-    Pixels are taken as they are stored: no rotation by EXIF tags, no scaling of 16 bits to 8.
+    """The pixels of a PNG, JPEG or TIFF file, (h, w) or (h, w, 3 or 4), as they are stored: red, green,
+    blue, 8 or 16 bits, no rotation by EXIF tags.
 
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "a.png"
@@ -285,10 +278,7 @@ def image_files(folder: Path) -> list[Path]:
 
 @dataclass(frozen=True, eq=False)
 class Files:
-    """One input a file; `read` is a function of a module, so that the reader travels to other
-    processes.
-
-    Inputs that are read when asked for: a broken file costs its own case, not the run.
+    """One input a file, read when asked for: a broken file costs its own case, not the run.
 
     >>> files = Files((Path("no-such.txt"),), read=Path.read_text)
     >>> files[0]

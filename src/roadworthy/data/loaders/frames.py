@@ -26,8 +26,8 @@ from roadworthy.data.loaders.files import (
     read_image,
     read_text,
 )
-from roadworthy.data.loaders.joining import assembled, class_names
-from roadworthy.data.samples import DataError, Dataset
+from roadworthy.data.loaders.joining import Samples, reads
+from roadworthy.data.samples import DataError
 from roadworthy.data.values import FRAMES, TRACKS, Tracks
 from roadworthy.registry import register
 
@@ -35,17 +35,13 @@ from roadworthy.registry import register
 @register(
     "loaders", "frames", keys=("frames",), gives={"inputs": ("frames",), "targets": ("tracks",)}
 )
+@reads
 def frames(
     *,
     path: str,
     of: list[int] | None = None,
     base: Path = Path(),
-    metadata: str | None = None,
-    group: str | None = None,
-    classes: list[str | int] | None = None,
-    limit: int | None = None,
-    name: str = "",
-) -> Dataset:
+) -> Samples:
     """Sequences of frames with tracks (MOTChallenge); `of` keeps only objects of these class numbers."""
     folder = located(path, base=base, what="frames", folder=True)
     sequences = sorted(d for d in folder.iterdir() if (d / "img1").is_dir())
@@ -58,8 +54,7 @@ def frames(
         read_tracks(located("gt/gt.txt", base=sequence, what="frames"), steps=len(files), of=of)
         for sequence, files in zip(sequences, pictures, strict=True)
     ]
-    return assembled(
-        name=name,
+    return Samples(
         source=folder,
         input_kind=FRAMES,
         inputs=Sequences(tuple(pictures)),
@@ -67,11 +62,6 @@ def frames(
         targets=tracks,
         ids=[sequence.name for sequence in sequences],
         columns={"frames": np.array([len(p) for p in pictures])},
-        classes=class_names(classes),
-        base=base,
-        metadata=metadata,
-        group=group,
-        limit=limit,
     )
 
 

@@ -22,8 +22,8 @@ from pathlib import Path
 import numpy as np
 
 from roadworthy.data.loaders.files import located
-from roadworthy.data.loaders.joining import assembled, class_names
-from roadworthy.data.samples import DataError, Dataset
+from roadworthy.data.loaders.joining import Samples, reads
+from roadworthy.data.samples import DataError
 from roadworthy.data.values import IMAGE, LABEL
 from roadworthy.registry import register
 
@@ -33,17 +33,13 @@ TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">
 @register(
     "loaders", "idx", keys=("idx", "labels"), gives={"inputs": ("image",), "targets": ("label",)}
 )
+@reads
 def idx(
     *,
     path: str,
     labels: str | None = None,
     base: Path = Path(),
-    metadata: str | None = None,
-    group: str | None = None,
-    classes: list[str | int] | None = None,
-    limit: int | None = None,
-    name: str = "",
-) -> Dataset:
+) -> Samples:
     """Images and labels in two idx files, gzipped or plain; the id of a sample is its row."""
     file = located(path, base=base, what="idx")
     images = read_idx(file)
@@ -59,18 +55,12 @@ def idx(
             raise DataError(
                 f"{label_file}: {len(truth)} labels for the {len(images)} images of {file}; name the two files of one set"
             )
-    return assembled(
-        name=name,
+    return Samples(
         source=file,
         input_kind=IMAGE,
         inputs=images,
         target_kind=None if truth is None else LABEL,
         targets=truth,
-        classes=class_names(classes),
-        base=base,
-        metadata=metadata,
-        group=group,
-        limit=limit,
     )
 
 

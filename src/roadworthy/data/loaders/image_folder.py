@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from roadworthy.data.loaders.files import SUFFIXES, Files, image_files, located, read_image
-from roadworthy.data.loaders.joining import assembled, class_names, label_indices
-from roadworthy.data.samples import DataError, Dataset
+from roadworthy.data.loaders.joining import Samples, label_indices, reads
+from roadworthy.data.samples import DataError
 from roadworthy.data.values import IMAGE, LABEL
 from roadworthy.registry import register
 
@@ -25,16 +25,13 @@ from roadworthy.registry import register
     keys=("image_folder",),
     gives={"inputs": ("image",), "targets": ("label",)},
 )
+@reads
 def image_folder(
     *,
     path: str,
     base: Path = Path(),
-    metadata: str | None = None,
-    group: str | None = None,
-    classes: list[str | int] | None = None,
-    limit: int | None = None,
-    name: str = "",
-) -> Dataset:
+    classes: tuple[str, ...] | None = None,
+) -> Samples:
     """Images in one subfolder a class (or in a flat folder, without labels), read when needed; the id is the path."""
     folder = located(path, base=base, what="image_folder", folder=True)
     files = image_files(folder)
@@ -43,9 +40,8 @@ def image_folder(
             f"{folder}: holds no images ({', '.join(sorted(SUFFIXES))}); name the folder above the classes"
         )
     ids = [file.relative_to(folder).as_posix() for file in files]
-    names, labels = _labels(folder, ids, class_names(classes))
-    return assembled(
-        name=name,
+    names, labels = _labels(folder, ids, classes)
+    return Samples(
         source=folder,
         input_kind=IMAGE,
         inputs=Files(tuple(files), read_image),
@@ -53,10 +49,6 @@ def image_folder(
         targets=labels,
         ids=ids,
         classes=names,
-        base=base,
-        metadata=metadata,
-        group=group,
-        limit=limit,
     )
 
 

@@ -10,13 +10,16 @@ label, or name it under classes
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from roadworthy.data.loaders.files import WHOLE, Table, located, typed
+from roadworthy.data.loaders.files import WHOLE, CsvTable, located, typed
 from roadworthy.data.samples import DataError, Dataset, Inputs
 from roadworthy.data.values import LABEL, Kind
 from roadworthy.registry import did_you_mean
@@ -24,49 +27,100 @@ from roadworthy.registry import did_you_mean
 Columns = Mapping[str, "Sequence[Any] | np.ndarray"]
 
 
-def assembled(
+@dataclass(frozen=True)
+class Samples:
+    """What a loader has read, before metadata are joined and rows are counted off."""
+
+    source: Path | str
+    input_kind: Kind
+    inputs: Inputs
+    target_kind: Kind | None = None
+    targets: Any = None
+    ids: Sequence[str] | None = None
+    columns: Columns = field(default_factory=dict)
+    classes: tuple[str, ...] | None = None
+    group: str | None = None
+    name: str = ""
+    licence: str = ""
+
+
+def _common(
     *,
-    name: str,
-    source: Path | str,
-    input_kind: Kind,
-    inputs: Inputs,
-    target_kind: Kind | None,
-    targets: Any,
-    base: Path,
-    metadata: str | None,
-    group: str | None,
-    limit: int | None,
-    ids: Sequence[str] | None = None,
-    columns: Columns | None = None,
-    classes: tuple[str, ...] | None = None,
-    licence: str = "",
-) -> Dataset:
-    """The data set, with the metadata file joined, its group column made the group, and cut to `limit` rows."""
-    if len(inputs) == 0:
+    base: Path = Path(),
+    metadata: str | None = None,
+    group: str | None = None,
+    classes: list[str | int] | None = None,
+    limit: int | None = None,
+    name: str = "",
+) -> None:
+    """What every loader takes besides its own parameters."""
+
+
+def reads(read: Callable[..., Samples]) -> Callable[..., Dataset]:
+    """A loader from a function that reads samples: it also takes what `_common` does.
+
+    The metadata file is joined, its group column becomes the group, and `limit` rows are kept. The
+    function gets `base`, and `classes` as checked names if it asks for them.
+    """
+    own, shared = inspect.signature(read), inspect.signature(_common).parameters
+
+    def load(
+        *,
+        base: Path = Path(),
+        metadata: str | None = None,
+        group: str | None = None,
+        classes: list[str | int] | None = None,
+        limit: int | None = None,
+        name: str = "",
+        **given: Any,
+    ) -> Dataset:
+        names = class_names(classes)
+        if "classes" in own.parameters:
+            given["classes"] = names
+        found = read(base=base, **given)
+        found = replace(found, name=name or found.name, classes=found.classes or names)
+        data = _assembled(found, base, metadata, group)
+        if limit is not None and limit < 1:
+            raise DataError(f"{found.source}: limit is {limit}; a positive number was expected")
+        return data if limit is None or limit >= len(data) else data.take(range(limit))
+
+    functools.update_wrapper(load, read)
+    kept = [p for n, p in own.parameters.items() if n not in shared]
+    load.__signature__ = own.replace(parameters=[*kept, *shared.values()])  # type: ignore[attr-defined]
+    load.__annotations__ = {p.name: p.annotation for p in [*kept, *shared.values()]}
+    return load
+
+
+def _assembled(found: Samples, base: Path, metadata: str | None, group: str | None) -> Dataset:
+    source, targets = found.source, found.targets
+    if len(found.inputs) == 0:
         raise DataError(f"{source}: holds no samples; at least one is needed")
-    if limit is not None and limit < 1:
+    bad = np.flatnonzero(np.asarray(targets) < 0) if found.target_kind is LABEL else np.zeros(0)
+    if bad.size:
         raise DataError(
-            f"{source}: limit is {limit}; a positive number of samples, or none for all, was expected"
+            f"{source}: row {bad[0]} has the label {targets[bad[0]]}, below 0 ({bad.size} such row(s)); "
+            "leave rows without a label out"
         )
-    _refuse_negative(targets, target_kind, source)
-    names = [str(row) for row in range(len(inputs))] if ids is None else [str(i) for i in ids]
-    known = dict(columns or {})
+    ids = [str(i) for i in (range(len(found.inputs)) if found.ids is None else found.ids)]
+    columns = dict(found.columns)
     if metadata is not None:
-        known = _joined(known, names, Table.read(located(metadata, base=base, what="metadata")))
-    data = Dataset(
-        name or str(source),
-        input_kind,
-        inputs,
-        target_kind,
+        columns = _joined(
+            columns, ids, CsvTable.read(located(metadata, base=base, what="metadata"))
+        )
+    group = group or found.group
+    return Dataset(
+        found.name or str(source),
+        found.input_kind,
+        found.inputs,
+        found.target_kind,
         targets,
-        ids=np.array(names, dtype=object),
-        metadata={k: v if isinstance(v, np.ndarray) else typed(v) for k, v in known.items()},
-        groups=None if group is None else _groups(known, group, names, source),
-        classes=classes,
+        ids=np.array(ids, dtype=object),
+        metadata={k: v if isinstance(v, np.ndarray) else typed(v) for k, v in columns.items()},
+        groups=None if group is None else _groups(columns, group, ids, source),
+        classes=found.classes,
         source=str(source),
-        licence=licence,
+        licence=found.licence,
     )
-    return data if limit is None or limit >= len(data) else data.take(range(limit))
 
 
 def class_names(classes: Sequence[str | int] | None) -> tuple[str, ...] | None:
@@ -117,16 +171,7 @@ def label_indices(
     return indices
 
 
-def _refuse_negative(targets: Any, kind: Kind | None, source: Path | str) -> None:
-    bad = np.flatnonzero(np.asarray(targets) < 0) if kind is LABEL else np.zeros(0, dtype=int)
-    if bad.size:
-        raise DataError(
-            f"{source}: row {bad[0]} has the label {targets[bad[0]]}, below 0 ({bad.size} such row(s)); labels count "
-            "from 0: leave rows without a label out"
-        )
-
-
-def _joined(columns: dict[str, Any], ids: Sequence[str], table: Table) -> dict[str, Any]:
+def _joined(columns: dict[str, Any], ids: Sequence[str], table: CsvTable) -> dict[str, Any]:
     """The table's columns in the order of the ids; both must name the same samples."""
     row_of: dict[str, int] = {}
     for row, i in enumerate(table["id"]):

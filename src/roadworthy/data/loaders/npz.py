@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from roadworthy.data.loaders.files import located
-from roadworthy.data.loaders.joining import assembled, class_names
-from roadworthy.data.samples import DataError, Dataset
+from roadworthy.data.loaders.joining import Samples, reads
+from roadworthy.data.samples import DataError
 from roadworthy.data.values import IMAGE, LABEL, VECTOR
 from roadworthy.registry import did_you_mean, register
 
@@ -29,6 +29,7 @@ from roadworthy.registry import did_you_mean, register
     keys=("npz",),
     gives={"inputs": ("image", "vector"), "targets": ("label", "vector")},
 )
+@reads
 def npz(
     *,
     path: str,
@@ -38,12 +39,7 @@ def npz(
     groups: str | None = None,
     columns: list[str] | None = None,
     base: Path = Path(),
-    metadata: str | None = None,
-    group: str | None = None,
-    classes: list[str | int] | None = None,
-    limit: int | None = None,
-    name: str = "",
-) -> Dataset:
+) -> Samples:
     """Arrays of an npz file by name: images, labels, ids, groups, and columns of metadata."""
     file = located(path, base=base, what="npz")
     extra = list(dict.fromkeys([*(columns or []), *([groups] if groups else [])]))
@@ -63,8 +59,7 @@ def npz(
     whole = targets is not None and targets.ndim == 1 and targets.dtype.kind in "iu"
     if targets is not None and not whole:
         targets = _numbers(file, str(labels), targets)
-    return assembled(
-        name=name,
+    return Samples(
         source=file,
         input_kind=VECTOR if inputs.ndim == 2 else IMAGE,
         inputs=inputs,
@@ -72,11 +67,7 @@ def npz(
         targets=targets.astype(np.int64) if whole and targets is not None else targets,
         ids=None if ids is None else [str(i) for i in arrays[ids]],
         columns={c: _column(arrays[c]) for c in extra},
-        classes=class_names(classes),
-        base=base,
-        metadata=metadata,
-        group=group or groups,
-        limit=limit,
+        group=groups,
     )
 
 

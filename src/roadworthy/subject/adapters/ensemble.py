@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -33,12 +33,12 @@ import numpy as np
 
 from roadworthy.data.values import CLASS_SCORES, VECTOR, Kind, Task, probabilities
 from roadworthy.registry import register
-from roadworthy.subject.adapters.image_models import InputPreparation
+from roadworthy.subject.adapters.image_models import ImageModule, InputPreparation
 from roadworthy.subject.adapters.loading import digest_of
 from roadworthy.subject.adapters.torch_model import TorchModule, torch_model
 from roadworthy.subject.module import Answers, Context, SubjectError
 from roadworthy.subject.needs import Passes, Request
-from roadworthy.subject.passes import reduced
+from roadworthy.subject.passes import reduced, resolved
 from roadworthy.subject.system import System, single
 from roadworthy.subject.training import Recipe, members_of
 
@@ -118,36 +118,22 @@ def ensemble(
         sources = recipe.found.files
     _enough(len(found))
     _refuse_equal(found, path)
-    return single(EnsembleModule(tuple(found), sources=sources), task.input, version=version)
+    return single(EnsembleModule(tuple(found), task.output, sources), task.input, version=version)
 
 
 @dataclass(frozen=True)
-class EnsembleModule:
+class EnsembleModule(ImageModule):
     """Members that answer together."""
 
     members: tuple[TorchModule, ...]
+    kind: Kind
     sources: tuple[Path, ...] = ()
     """The recipe's files."""
-    batched: bool = True
-    outputs: Mapping[str, Kind] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "outputs", self.first.outputs)
 
     @property
     def first(self) -> TorchModule:
         """The member that stands for what lies inside."""
         return self.members[0]
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """Those of its members."""
-        return self.first.inputs
-
-    @property
-    def kind(self) -> Kind:
-        """What it answers."""
-        return self.first.kind
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -172,32 +158,23 @@ class EnsembleModule:
                 if alike
                 else f"its members give {self.kind.name}, which take a distance, and none is named"
             )
-        from roadworthy.subject.variation import resolved
-
         try:
             resolved(request.distance, self.kind)
         except ValueError as error:
             return str(error)
         return None
 
-    def step(
-        self, inputs: Mapping[str, Any], state: Any, rng: Any
-    ) -> tuple[Mapping[str, Any], Any]:
-        """One input."""
-        answers = self.batch({port: [inputs[port]] for port in self.inputs}, Context(ids=("",)))
-        return {port: column[0] for port, column in answers.outputs.items()}, state
-
     def batch(self, inputs: Mapping[str, Sequence[Any]], context: Context) -> Answers:
         """The mean of the members' answers; NaN where one of them has none."""
-        (port,) = self.outputs
         own = {r for r in context.requests if isinstance(r, Passes) and r.kind == KIND}
         first = self.first.batch(inputs, replace(context, requests=context.requests - own))
         others = [m.batch(inputs, replace(context, requests=frozenset())) for m in self.members[1:]]
-        said = [_averaged_as(np.asarray(a.outputs[port]), self.kind) for a in (first, *others)]
+        said = [_averaged_as(np.asarray(a.outputs["output"]), self.kind) for a in (first, *others)]
         # Divided at the end, as the summary of the passes is, so that both hold the same number.
         mean = (sum(said[1:], start=said[0]) / len(said)).astype(np.float32)
         return Answers(
-            {port: mean}, {**first.extras, **{r: reduced(r, self.kind, mean, said) for r in own}}
+            {"output": mean},
+            {**first.extras, **{r: reduced(r, self.kind, mean, said) for r in own}},
         )
 
 

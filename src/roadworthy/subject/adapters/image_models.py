@@ -15,14 +15,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from roadworthy.data.values import BOXES, CLASS_SCORES, IMAGE, VECTOR, Kind, Task
+from roadworthy.data.values import BOXES, CLASS_SCORES, IMAGE, VECTOR, Boxes, Kind, Task
 from roadworthy.registry import did_you_mean
-from roadworthy.subject.module import SubjectError
+from roadworthy.subject.module import Answers, Context, SubjectError
 from roadworthy.subject.needs import (
     EARLY,
     LATE,
@@ -101,6 +101,60 @@ def takes_images(task: Task, adapter: str) -> None:
         )
 
 
+class ImageModule:
+    """What modules that take images in batches have in common."""
+
+    kind: Kind
+    batched = True
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The images."""
+        return ("image",)
+
+    @property
+    def outputs(self) -> Mapping[str, Kind]:
+        """The answers."""
+        return {"output": self.kind}
+
+    def step(
+        self, inputs: Mapping[str, Any], state: Any, rng: Any
+    ) -> tuple[Mapping[str, Any], Any]:
+        """One image."""
+        answers = self.batch({"image": [inputs["image"]]}, Context(ids=("",)))
+        return {"output": answers.outputs["output"][0]}, state
+
+    def batch(self, inputs: Mapping[str, Sequence[Any]], context: Context) -> Answers:
+        """The answers for the images, and what else is asked for."""
+        raise NotImplementedError
+
+
+def joined_columns(parts: Sequence[Any]) -> Any:
+    """Columns one below the other."""
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate(parts)
+    return [item for part in parts for item in part]
+
+
+def tensor_answers(tensors: Mapping[str, Any], output: str | None, n: int, kind: Kind) -> Any:
+    """The answers for n images in a model's output tensors by name; boxes come as boxes (n, m, 4),
+    labels and scores, without n where it is 1."""
+    wanted = BOXES_PORTS if kind is BOXES else (str(output),)
+    missing = [name for name in wanted if name not in tensors]
+    if missing:
+        raise ValueError(f"the model gave no {missing[0]!r}; it gave: {', '.join(tensors)}")
+    corners, *others = (np.asarray(tensors[name]) for name in wanted)
+    if kind is not BOXES:
+        return answer_rows(corners, n, kind)
+    if corners.ndim == 2 and n == 1:
+        return [Boxes.of(corners, *others)]
+    if corners.ndim != 3 or len(corners) != n:
+        raise ValueError(
+            f"the model gave boxes of shape {corners.shape} for {n} images; ({n}, m, 4) was expected"
+        )
+    return [Boxes.of(*parts) for parts in zip(corners, *others, strict=True)]
+
+
 def answer_rows(values: np.ndarray, n: int, kind: Kind) -> np.ndarray:
     """A model's answers as (n, k) float32; another shape is refused by a sentence."""
     if values.ndim == 1 and len(values) == n and kind is VECTOR:
@@ -120,23 +174,19 @@ def answer_rows(values: np.ndarray, n: int, kind: Kind) -> np.ndarray:
     return values.astype(np.float32, copy=False)
 
 
+BOXES_PORTS = ("boxes", "labels", "scores")
+"""The outputs of a detector."""
 SHARES = {EARLY: 0.25, MIDDLE: 0.5, LATE: 0.75}
 """How far through the model each name stands."""
 
 
 def by_depth(layers: Sequence[str], *, taken: Collection[str] = ()) -> dict[str, str]:
-    """The names of depths, with the layer that each stands for, from the layers with weights in
-    order.
+    """Which of a model's layers with weights, in order, stand for "early", "middle" and "late".
 
-    A name that is `taken`, because a layer of the model bears it itself, stands for that layer
-    alone and is left out. A model without such layers has no depths.
-
-    Layers by depth: which of a model's layers with weights stand for "early", "middle" and "late",
-    whatever it calls them.
-
-    A share of the way through k layers is reached in layer number ceil(share k), counted from 1: of
-    five layers these are the second, the third and the fourth; of three the first, the second and
-    the last; one layer is all three.
+    A name that is `taken`, because a layer of the model bears it itself, is left out. A share of
+    the way through k layers is reached in layer number ceil(share k), counted from 1: of five
+    layers these are the second, the third and the fourth; of three the first, the second and the
+    last; one layer is all three.
 
     >>> by_depth(["conv1", "conv2", "conv3", "hidden", "logits"])
     {'early': 'conv2', 'middle': 'conv3', 'late': 'hidden'}
@@ -160,10 +210,8 @@ LUMA = np.array([0.299, 0.587, 0.114], dtype=np.float32)
 
 @dataclass(frozen=True)
 class InputPreparation:
-    """How an image becomes a model's input.
-
-    From images to the tensor a model takes: ``(image / scale - mean) / std``, in the layout,
-    channels and type it was trained on.
+    """How an image becomes a model's input: ``(image / scale - mean) / std``, in the layout, channels
+    and type it was trained on.
 
     >>> prepare = InputPreparation(mean=0.5, std=0.5)
     >>> prepare(np.array([[[0, 255]]], dtype=np.uint8)).tolist()
@@ -195,22 +243,6 @@ class InputPreparation:
                 raise SubjectError(
                     f"input.{name} is {given}; it divides the pixels and must be above 0"
                 )
-
-    @classmethod
-    def of(cls, given: InputPreparation | Mapping[str, Any] | None) -> InputPreparation:
-        """The preparation itself, from a mapping of its fields, or the default one."""
-        if isinstance(given, InputPreparation):
-            return given
-        known = [f.name for f in fields(cls)]
-        for name in given or {}:
-            if name not in known:
-                raise SubjectError(
-                    f"input has no {name!r}{did_you_mean(name, known)}; it has: {', '.join(known)}"
-                )
-        named: dict[str, Any] = {
-            k: tuple(v) if isinstance(v, list) else v for k, v in (given or {}).items()
-        }
-        return cls(**named)
 
     def __call__(self, images: Sequence[Any] | np.ndarray) -> np.ndarray:
         """The batch, (n, c, h, w) or (n, h, w, c); images that cannot stand in one batch raise

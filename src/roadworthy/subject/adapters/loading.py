@@ -134,7 +134,7 @@ def _load_file(file: Path) -> tuple[ModuleType, tuple[Path, ...]]:
             loader.exec_module(module)
         except (Exception, SystemExit) as error:
             sys.modules.pop(name, None)
-            raise _import_error(file, file.parent, error) from error
+            raise _import_error(error, file.parent, file) from error
     return module, imported_files(file, file.parent)
 
 
@@ -148,9 +148,9 @@ def _load_package(name: str, base: Path) -> tuple[ModuleType, tuple[Path, ...]]:
                     f"there is no module {name!r}, neither installed nor in the folder {base}; "
                     "for a file write its name with .py, as in subject.py:predict"
                 ) from error
-            raise _import_error(None, base, error) from error
+            raise _import_error(error, base, base) from error
         except (Exception, SystemExit) as error:
-            raise _import_error(None, base, error) from error
+            raise _import_error(error, base, base) from error
     if not module.__file__:
         return module, ()
     file = Path(module.__file__).resolve()
@@ -274,20 +274,21 @@ def _lies_in(module: ModuleType | None, folder: Path) -> bool:
     return any(place and Path(place).resolve().is_relative_to(folder) for place in places)
 
 
-def _import_error(file: Path | None, folder: Path, error: Exception | SystemExit) -> SubjectError:
-    """The last line of the user's own code that was reached, and what went wrong there."""
-    place = str(file or folder)
+def _import_error(error: BaseException, folder: Path, place: Path) -> SubjectError:
+    return SubjectError(f"{raised_in(error, folder, place=str(place))} (importing the subject)")
+
+
+def raised_in(error: BaseException, folder: Path, *, place: str = "") -> str:
+    """What was raised, and the last line of the user's own code that was reached."""
     if isinstance(error, SyntaxError) and error.filename:
         place = f"{error.filename}, line {error.lineno}"
-    else:
-        frames = traceback.extract_tb(error.__traceback__)
-        own = [
-            f
-            for f in frames
-            if Path(f.filename).is_relative_to(folder) and "site-packages" not in f.filename
-        ]
-        if own:
-            place = f"{own[-1].filename}, line {own[-1].lineno}"
-    reason = str(error).split("\n")[0]
-    raised = f"{type(error).__name__}: {reason}" if reason else type(error).__name__
-    return SubjectError(f"{place}: importing the subject raised {raised}")
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [
+        f
+        for f in frames
+        if Path(f.filename).is_relative_to(folder) and "site-packages" not in f.filename
+    ]
+    if own and not isinstance(error, SyntaxError):
+        place = f"{own[-1].filename}, line {own[-1].lineno}"
+    reason = str(error).strip().split("\n")[0]
+    return f"{place}: {type(error).__name__}{f': {reason}' if reason else ''}"

@@ -1,12 +1,8 @@
 """An ONNX model, run by onnxruntime on the CPU; its inner tensors can be asked for as layers where
-`onnx` is installed, by the names they have in the graph or as penultimate, early, middle and late
-(see `onnx_graph`).
+`onnx` is installed, by the names they have in the graph or as penultimate, early, middle and late.
 
 A model whose batch has a fixed size gets batches of that size, the last one filled up with copies
 of its last image.
-
-The layers of an ONNX graph: its inner tensors, and those that the names penultimate, early, middle
-and late stand for.
 
 A layer with weights is a convolution or a matrix product with a constant operand, on the way to the
 output that is read; its activations are what it puts out, with the bias where that is added by a
@@ -29,7 +25,7 @@ norm into the convolution before it).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -37,17 +33,20 @@ from typing import Any
 
 import numpy as np
 
-from roadworthy.data.values import Boxes, Kind, Task
+from roadworthy.data.values import BOXES, Kind, Task
 from roadworthy.registry import did_you_mean, not_installed, register
 from roadworthy.subject.adapters.image_models import (
+    BOXES_PORTS,
+    ImageModule,
     InputPreparation,
-    answer_rows,
     by_depth,
+    joined_columns,
     padded,
     pooled,
     refused,
     spans,
     takes_images,
+    tensor_answers,
 )
 from roadworthy.subject.adapters.loading import digest_of, existing_file
 from roadworthy.subject.module import Answers, Context, SubjectError
@@ -154,7 +153,6 @@ TENSORS = {
     "tensor(uint8)": "uint8",
 }
 """onnxruntime's name of an input's type -> the preparation's."""
-BOXES_PORTS = ("boxes", "labels", "scores")
 
 
 @register("adapters", "onnx")
@@ -179,7 +177,7 @@ def onnx_model(
     module = OnnxModule(
         session,
         task.output,
-        InputPreparation.of(input),
+        input or InputPreparation(),
         output=_output_name(session, task.output, output),
         batch_size=batch,
         threads=threads,
@@ -189,7 +187,7 @@ def onnx_model(
 
 
 @dataclass(frozen=True)
-class OnnxModule:
+class OnnxModule(ImageModule):
     """An onnxruntime session as a module that takes images in batches."""
 
     session: Any
@@ -199,14 +197,10 @@ class OnnxModule:
     batch_size: int
     threads: int
     files: tuple[Path, ...]
-    inputs: tuple[str, ...] = ("image",)
-    batched: bool = True
-    outputs: Mapping[str, Kind] = field(default_factory=dict)
     with_layers: dict[tuple[str, ...], Any] = field(default_factory=dict, repr=False)
     """Sessions of the same graph with some inner tensors put out as well, by their names."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "outputs", {"output": self.kind})
         taken = self.session.get_inputs()
         if len(taken) != 1:
             raise SubjectError(
@@ -251,13 +245,6 @@ class OnnxModule:
         known = self.layers.names if isinstance(request, Layer) else ()
         return refused(request, known, where=self.files[0].name)
 
-    def step(
-        self, inputs: Mapping[str, Any], state: Any, rng: Any
-    ) -> tuple[Mapping[str, Any], Any]:
-        """One image."""
-        answers = self.batch({"image": [inputs["image"]]}, Context(ids=("",)))
-        return {"output": answers.outputs["output"][0]}, state
-
     def batch(self, inputs: Mapping[str, Sequence[Any]], context: Context) -> Answers:
         """The answers for the images, and the layers that are asked for, from one run of the graph."""
         granted = sorted(
@@ -270,18 +257,14 @@ class OnnxModule:
         for span in spans(len(context.ids), self._size()):
             prepared = self.prepare(inputs["image"][span])
             raw = self._run(session, prepared, names)
-            answers.append(ANSWERS[self.kind.name](raw, self.output, len(prepared), self.kind))
+            answers.append(tensor_answers(raw, self.output, len(prepared), self.kind))
             for r in granted:
                 extras[r].append(
                     prepared if isinstance(r, Input) else self._read(raw, r, len(prepared))
                 )
-        column = (
-            np.concatenate(answers)
-            if isinstance(answers[0], np.ndarray)
-            else [b for part in answers for b in part]
-        )
         return Answers(
-            {"output": column}, {r: np.concatenate(parts) for r, parts in extras.items()}
+            {"output": joined_columns(answers)},
+            {r: np.concatenate(parts) for r, parts in extras.items()},
         )
 
     def _read(self, raw: Mapping[str, np.ndarray], request: Layer, n: int) -> np.ndarray:
@@ -297,7 +280,7 @@ class OnnxModule:
         fixed = self.session.get_inputs()[0].shape[0]
         if isinstance(fixed, int) and fixed > 0:
             return fixed
-        return 1 if self.kind.name == "boxes" else self.batch_size
+        return 1 if self.kind is BOXES else self.batch_size
 
     def _run(
         self, session: Any, prepared: np.ndarray, layers: tuple[str, ...]
@@ -306,7 +289,7 @@ class OnnxModule:
         _refuse_shape(port, prepared, self.files[0].name)
         n, fixed = len(prepared), port.shape[0]
         given = padded(prepared, fixed) if isinstance(fixed, int) else prepared
-        answers = BOXES_PORTS if self.kind.name == "boxes" else (self.output,)
+        answers = BOXES_PORTS if self.kind is BOXES else (self.output,)
         names = list(dict.fromkeys(name for name in (*answers, *layers) if name != port.name))
         values = dict(zip(names, session.run(names, {port.name: given}), strict=True))
         # A model of one layer has its input for the penultimate activation, and a graph does not put out its input.
@@ -332,30 +315,6 @@ class OnnxModule:
         return self.with_layers[names]
 
 
-def _numbers(raw: Mapping[str, np.ndarray], output: str, n: int, kind: Kind) -> np.ndarray:
-    return answer_rows(np.asarray(raw[output]), n, kind)
-
-
-def _boxes(raw: Mapping[str, np.ndarray], output: str, n: int, kind: Kind) -> list[Boxes]:
-    """Boxes (m, 4) of one image, or (n, m, 4) of several."""
-    corners, labels, scores = (np.asarray(raw[name]) for name in BOXES_PORTS)
-    if corners.ndim == 2 and n == 1:
-        return [Boxes.of(corners, labels, scores)]
-    if corners.ndim != 3 or len(corners) != n:
-        raise SubjectError(
-            f"the model gave boxes of shape {corners.shape} for {n} images; ({n}, m, 4) was expected"
-        )
-    return [Boxes.of(corners[i], labels[i], scores[i]) for i in range(n)]
-
-
-ANSWERS: dict[str, Callable[[Mapping[str, np.ndarray], str, int, Kind], Any]] = {
-    "class_scores": _numbers,
-    "vector": _numbers,
-    "boxes": _boxes,
-}
-"""How a raw answer is read, by the kind of value."""
-
-
 def _session(model: str | bytes, threads: int, name: str) -> Any:
     try:
         import onnxruntime
@@ -374,7 +333,7 @@ def _session(model: str | bytes, threads: int, name: str) -> Any:
 
 def _output_name(session: Any, kind: Kind, wanted: str | None) -> str:
     names = [o.name for o in session.get_outputs()]
-    if kind.name == "boxes":
+    if kind is BOXES:
         missing = [n for n in BOXES_PORTS if n not in names]
         if missing:
             raise SubjectError(

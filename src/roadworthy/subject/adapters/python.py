@@ -14,7 +14,6 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from pathlib import Path
 
 from roadworthy.data.values import Task
@@ -22,13 +21,6 @@ from roadworthy.registry import register
 from roadworthy.subject.adapters.loading import digest_of, digest_parts, named_files, resolve_path
 from roadworthy.subject.module import FunctionModule, Module, SubjectError, function_module
 from roadworthy.subject.system import System, single
-
-
-@dataclass(frozen=True)
-class LoadedFunction(FunctionModule):
-    """A function of the user's, and the files it came from."""
-
-    files: tuple[Path, ...] = ()
 
 
 @register("adapters", "python")
@@ -63,7 +55,8 @@ def python(
     module = function_module(
         found.target, outputs={"output": task.output}, batched=whole, mark=mark
     )
-    return single(_loaded(module, (*found.files, *more)), task.input, version=version)
+    module = dataclasses.replace(module, files=(*found.files, *more))
+    return single(module, task.input, version=version)
 
 
 @register("adapters", "system")
@@ -115,10 +108,6 @@ def _of_files(module: Module, files: tuple[Path, ...], mark: str) -> Module:
     """A function with the files it came from; any other module has a fingerprint of its own."""
     if not isinstance(module, FunctionModule):
         return module
-    vouched = dataclasses.replace(module, mark=digest_of(module.mark, mark))
-    return vouched if isinstance(module, LoadedFunction) else _loaded(vouched, files)
-
-
-def _loaded(module: FunctionModule, files: tuple[Path, ...]) -> LoadedFunction:
-    known = {f.name: getattr(module, f.name) for f in dataclasses.fields(module)}
-    return LoadedFunction(**known, files=files)
+    return dataclasses.replace(
+        module, mark=digest_of(module.mark, mark), files=module.files or files
+    )

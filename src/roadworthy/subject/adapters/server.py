@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import numpy as np
 
-from roadworthy.data.values import Boxes, Kind, Task
+from roadworthy.data.values import BOXES, Kind, Task
 from roadworthy.registry import did_you_mean, register
 from roadworthy.subject.adapters.image_models import (
+    ImageModule,
     InputPreparation,
-    answer_rows,
+    joined_columns,
     padded,
     refused,
     spans,
     takes_images,
+    tensor_answers,
 )
 from roadworthy.subject.adapters.inference_protocol import (
     DATATYPES,
@@ -31,8 +33,6 @@ from roadworthy.subject.adapters.loading import digest_of
 from roadworthy.subject.module import Answers, Context, SubjectError
 from roadworthy.subject.needs import Input, Request
 from roadworthy.subject.system import System, single
-
-BOXES_PORTS = ("boxes", "labels", "scores")
 
 
 @register("adapters", "server")
@@ -77,11 +77,11 @@ def server(
         there,
         model,
         task.output,
-        InputPreparation.of(input),
+        input or InputPreparation(),
         metadata,
         given=_tensor(metadata, "inputs", input_name, path),
         asked=None
-        if task.output.name == "boxes"
+        if task.output is BOXES
         else _tensor(metadata, "outputs", output_name, path)["name"],
         binary=_binary(there),
         batch_size=batch,
@@ -90,7 +90,7 @@ def server(
 
 
 @dataclass(frozen=True)
-class ServerModule:
+class ServerModule(ImageModule):
     """A served model as a module that takes images in batches."""
 
     server: Server
@@ -105,12 +105,8 @@ class ServerModule:
     binary: bool
     batch_size: int
     files: tuple[Path, ...] = ()
-    inputs: tuple[str, ...] = ("image",)
-    batched: bool = True
-    outputs: Mapping[str, Kind] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "outputs", {"output": self.kind})
         wanted = DATATYPES.get(str(self.given.get("datatype")))
         if wanted != self.prepare.dtype:
             raise SubjectError(
@@ -142,13 +138,6 @@ class ServerModule:
         """Its input and its output."""
         return refused(request, (), where="a server")
 
-    def step(
-        self, inputs: Mapping[str, Any], state: Any, rng: Any
-    ) -> tuple[Mapping[str, Any], Any]:
-        """One image."""
-        answers = self.batch({"image": [inputs["image"]]}, Context(ids=("",)))
-        return {"output": answers.outputs["output"][0]}, state
-
     def batch(self, inputs: Mapping[str, Sequence[Any]], context: Context) -> Answers:
         """The server's answers; one that it refuses raises, so that its images are asked one by one."""
         answers: list[Any] = []
@@ -162,53 +151,13 @@ class ServerModule:
                 self.given["name"], sent, output=self.asked, binary=self.binary
             )
             tensors = self.server.infer(_path(self.model), body, headers)
-            answers.append(
-                ANSWERS[self.kind.name](tensors, self.asked, len(sent), self.kind)[: len(prepared)]
-            )
+            found = tensor_answers(tensors, self.asked, len(sent), self.kind)
+            answers.append(found[: len(prepared)])
             seen.append(prepared)
-        column = (
-            np.concatenate(answers)
-            if isinstance(answers[0], np.ndarray)
-            else [b for part in answers for b in part]
-        )
         extras: dict[Request, np.ndarray] = {
             r: np.concatenate(seen) for r in context.requests if isinstance(r, Input)
         }
-        return Answers({"output": column}, extras)
-
-
-def _numbers(
-    tensors: Mapping[str, np.ndarray], asked: str | None, n: int, kind: Kind
-) -> np.ndarray:
-    if asked is None or asked not in tensors:
-        raise MalformedAnswer(
-            f"the server's answer has no tensor {asked!r}; it has: {', '.join(tensors) or 'none'}"
-        )
-    return answer_rows(tensors[asked], n, kind)
-
-
-def _boxes(tensors: Mapping[str, np.ndarray], asked: str | None, n: int, kind: Kind) -> list[Boxes]:
-    missing = [name for name in BOXES_PORTS if name not in tensors]
-    if missing:
-        raise MalformedAnswer(
-            f"the server's answer has no tensor {missing[0]!r}; it has: {', '.join(tensors) or 'none'}"
-        )
-    corners, labels, scores = (tensors[name] for name in BOXES_PORTS)
-    if corners.ndim == 2 and n == 1:
-        return [Boxes.of(corners, labels, scores)]
-    if corners.ndim != 3 or len(corners) != n:
-        raise MalformedAnswer(
-            f"the server gave boxes of shape {corners.shape} for {n} images; ({n}, m, 4) was expected"
-        )
-    return [Boxes.of(corners[i], labels[i], scores[i]) for i in range(n)]
-
-
-ANSWERS: dict[str, Callable[[Mapping[str, np.ndarray], str | None, int, Kind], Any]] = {
-    "class_scores": _numbers,
-    "vector": _numbers,
-    "boxes": _boxes,
-}
-"""How the tensors are read, by the kind of value."""
+        return Answers({"output": joined_columns(answers)}, extras)
 
 
 def _path(model: str) -> str:

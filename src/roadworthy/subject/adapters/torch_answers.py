@@ -7,10 +7,9 @@ their last bits.
 >>> column.tolist(), alike(column, column + np.float32(1e-6)), alike(column, -column)
 ([[1.0, 2.0]], True, False)
 
-How a torch model is run so that a run can be repeated: its threads, its kernels, and what it draws
-by itself.
+A torch model is run so that a run can be repeated: its threads, its kernels, and what it draws by
+itself.
 
->>> import torch
 >>> with drawing("cpu", 7, "model"):
 ...     first = torch.rand(3)
 >>> before = torch.get_rng_state()
@@ -22,7 +21,7 @@ by itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -59,13 +58,6 @@ def answers_in(raw: Any, n: int, kind: Kind) -> Any:
     return answer_rows(score_tensor(raw).detach().float().cpu().numpy(), n, kind)
 
 
-def joined_columns(parts: Sequence[Any]) -> Any:
-    """Columns one below the other."""
-    if isinstance(parts[0], np.ndarray):
-        return np.concatenate(parts)
-    return [item for part in parts for item in part]
-
-
 def sound(column: Any, kind: Kind) -> Any:
     """The column, with None where a value that is no row of numbers is none of its kind (boxes that
     are not finite)."""
@@ -74,28 +66,23 @@ def sound(column: Any, kind: Kind) -> Any:
     return [None if item is None or kind.problem(item) else item for item in column]
 
 
-def nothing_like(column: Any) -> Any:
-    """A column of as many rows without an answer."""
-    return np.full_like(column, np.nan) if isinstance(column, np.ndarray) else [None] * len(column)
-
-
-def alike(one: Any, other: Any) -> bool:
+def alike(one: Any, other: Any, *, nearly: float = NEARLY) -> bool:
     """Whether two columns hold the same answers but for their last bits."""
     if isinstance(one, np.ndarray):
-        return _close(one, other)
+        return _close(one, other, nearly)
     return len(one) == len(other) and all(
-        _close(getattr(a, name), getattr(b, name))
+        _close(getattr(a, name), getattr(b, name), nearly)
         for a, b in zip(one, other, strict=True)
         for name in ("xyxy", "labels", "scores")
     )
 
 
-def _close(one: np.ndarray, other: np.ndarray) -> bool:
+def _close(one: np.ndarray, other: np.ndarray, nearly: float) -> bool:
     if one.shape != other.shape:
         return False
     finite = np.abs(one[np.isfinite(one)])
     largest = float(finite.max()) if finite.size else 0.0
-    return bool(np.allclose(one, other, rtol=0, atol=NEARLY * largest, equal_nan=True))
+    return bool(np.allclose(one, other, rtol=0, atol=nearly * largest, equal_nan=True))
 
 
 def _boxes(raw: Any, n: int) -> list[Boxes]:

@@ -4,9 +4,9 @@ is kept.
 The order in which layers are *defined* says little: heads are written first, auxiliary ones are
 unused when the model answers, attention never calls the projection that it holds. So the model is
 run once on noise, and watched. The **head** is the last layer with weights that it calls and on
-which its answer depends, which is tried by changing what the layer gives. Where the model goes on
-to use weights in a function of its own (a cosine head), what goes into its last layer cannot be
-seen.
+which its answer depends, which is tried by changing what the layer gives. It must give a number for
+each class: if it does not, the model goes on to use weights in a function of its own (a cosine
+head), and what goes into its last weights cannot be seen.
 
 >>> from torch import nn
 >>> class Net(nn.Module):
@@ -22,10 +22,9 @@ seen.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -38,14 +37,6 @@ SIDES = (28, 32, 64, 224)
 """The sizes of images that are tried before there is one."""
 TRIED = 8
 """How many shapes at most."""
-ELEMENTWISE = frozenset(
-    f"{dunder}{name}{dunder}"
-    for dunder in ("", "__")
-    for name in ("add", "sub", "mul", "div", "radd", "rsub", "rmul")
-)
-"""By these a bias or a scale of each class is put on the scores."""
-_FUNCTION = ""
-"""Stands for weights that are used outside of any layer."""
 
 
 @dataclass(frozen=True)
@@ -106,35 +97,28 @@ def watched(
     import torch
 
     run = run or model
-
     layers = layers_of(model)
-    weighted = with_weights(layers)
-    seen = _Seen(
-        {
-            id(p)
-            for m in layers.values()
-            if not _is_norm(m)
-            for p in m.parameters(False)
-            if p.ndim >= 2
-        }
-    )
-    seen.weights |= {id(p) for p in model.parameters(False) if p.ndim >= 2}
-    with torch.no_grad(), _hooked(layers, set(weighted), seen), _watching()(seen):
+    widths: dict[str, tuple[int, ...]] = {}
+    given: dict[str, tuple[int, ...]] = {}
+    with torch.no_grad(), _hooked(layers, given, widths):
         answer = read(run(batch.clone()))
-    shape = tuple(batch.shape[1:])
-    last = {name: i for i, name in enumerate(seen.events) if name != _FUNCTION}
-    called = sorted(last, key=lambda name: last[name])
+    shape, weighted = tuple(batch.shape[1:]), set(with_weights(layers))
+    # A layer that was called again stands where it was called last.
+    called = [name for name in widths if name in weighted]
     order = list(called)
     while order and not _matters(run, layers[order[-1]], batch, read, answer):
         order.pop()
     order = order or called
     if not order:
-        return Order((), None, "the model calls no layer with weights", seen.widths, (), shape)
+        return Order((), None, "the model calls no layer with weights", widths, (), shape)
     head = order[-1]
-    if _FUNCTION in seen.events[last[head] + 1 :]:
-        reason = f"after its layer {head!r} the model uses weights in a function of its own, where nothing can be seen"
-        return Order(tuple(order), None, reason, seen.widths, (), shape)
-    return Order(tuple(order), head, "", seen.widths, seen.given.get(head, ()), shape)
+    if isinstance(answer, np.ndarray) and not {1, answer.shape[1]} & set(widths[head]):
+        reason = (
+            f"its last layer {head!r} gives {widths[head]}, and the model answers with "
+            f"{answer.shape[1]} numbers: it uses weights in a function of its own"
+        )
+        return Order(tuple(order), None, reason, widths, (), shape)
+    return Order(tuple(order), head, "", widths, given[head], shape)
 
 
 def noise(shape: Sequence[int], dtype: str) -> np.ndarray:
@@ -204,41 +188,6 @@ def _weight_dimensions(layer: Any) -> int:
     return int(getattr(weight, "ndim", 0))
 
 
-@dataclass
-class _Seen:
-    """What happens in a run."""
-
-    weights: set[int]
-    """The ids of weights, and of what is made of weights alone."""
-    events: list[str] = field(default_factory=list)
-    """The layers with weights as they return, and uses of weights by a function."""
-    widths: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    given: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    inside: int = 0
-    alive: list[Any] = field(default_factory=list)
-    """Keeps what is made of weights from giving its id to another tensor."""
-
-    def call(self, function: Any, args: Any, kwargs: Any) -> Any:
-        """A call of one of torch's functions."""
-        result = function(*args, **kwargs)
-        tensors, made = _tensors((args, kwargs)), _tensors(result)
-        of_weights = [t for t in tensors if id(t) in self.weights]
-        if not of_weights or not made:
-            return result
-        if len(of_weights) == len(tensors):
-            self.alive += made
-            self.weights |= {id(t) for t in made if t.ndim >= 2}
-        elif not self.inside and not _is_scale(function, of_weights):
-            self.events.append(_FUNCTION)
-        return result
-
-
-def _is_scale(function: Any, weights: Sequence[Any]) -> bool:
-    return getattr(function, "__name__", "") in ELEMENTWISE and all(
-        t.squeeze().ndim < 2 for t in weights
-    )
-
-
 def _tensors(value: Any) -> list[Any]:
     import torch
     from torch.utils import _pytree
@@ -246,49 +195,26 @@ def _tensors(value: Any) -> list[Any]:
     return [leaf for leaf in _pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
 
 
-@functools.cache
-def _watching() -> type:
-    from torch.overrides import TorchFunctionMode
-
-    class Watching(TorchFunctionMode):
-        def __init__(self, seen: _Seen) -> None:
-            super().__init__()
-            self.seen = seen
-
-        def __torch_function__(
-            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-        ) -> Any:
-            return self.seen.call(func, args, kwargs or {})
-
-    return Watching
-
-
 @contextmanager
-def _hooked(layers: Mapping[str, Any], weighted: set[str], seen: _Seen) -> Iterator[None]:
-    def entered(name: str) -> Callable[..., None]:
-        def hook(layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            seen.inside += 1
-            given = _tensors((args, kwargs))
-            seen.given[name] = tuple(given[0].shape[1:]) if given else ()
+def _hooked(
+    layers: Mapping[str, Any],
+    given: dict[str, tuple[int, ...]],
+    widths: dict[str, tuple[int, ...]],
+) -> Iterator[None]:
+    """In here, the shapes of what each layer is given and gives are noted, in the order of the
+    calls' ends."""
+
+    def noted(name: str) -> Callable[..., None]:
+        def hook(layer: Any, args: Any, kwargs: Any, output: Any) -> None:
+            for shapes, value in ((given, (args, kwargs)), (widths, output)):
+                shapes.pop(name, None)
+                found = _tensors(value)
+                shapes[name] = tuple(found[0].shape[1:]) if found else ()
 
         return hook
 
-    def left(name: str) -> Callable[..., None]:
-        def hook(layer: Any, args: Any, output: Any) -> None:
-            made = _tensors(output)
-            seen.widths[name] = tuple(made[0].shape[1:]) if made else ()
-            if name in weighted:
-                seen.inside -= 1
-                seen.events.append(name)
-
-        return hook
-
-    hooks = []
+    hooks = [m.register_forward_hook(noted(n), with_kwargs=True) for n, m in layers.items()]
     try:
-        for name, layer in layers.items():
-            if name in weighted:
-                hooks.append(layer.register_forward_pre_hook(entered(name), with_kwargs=True))
-            hooks.append(layer.register_forward_hook(left(name)))
         yield
     finally:
         for hook in hooks:

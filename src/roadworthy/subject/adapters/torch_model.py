@@ -3,7 +3,7 @@
 
 The model runs in evaluation mode and without gradients. Its answers are the same to the last bit
 whenever the batches are cut at the same places; `batch` cuts them, inside the chunk that the plan
-gives (see `batches`). A model that draws by itself draws the same for the same seed, for all cases
+gives. A model that draws by itself draws the same for the same seed, for all cases
 of a batch together. Passes with dropout and gradients are made beside the answers, and change no
 bit of them (see `torch_passes`, `torch_gradients`): where one cannot be had, the case is NaN there
 and keeps its answer.
@@ -36,8 +36,10 @@ import numpy as np
 from roadworthy.data.values import Kind, Task
 from roadworthy.registry import not_installed, register
 from roadworthy.subject.adapters.image_models import (
+    ImageModule,
     InputPreparation,
     by_depth,
+    joined_columns,
     pooled,
     refused,
     spans,
@@ -55,8 +57,6 @@ from roadworthy.subject.adapters.torch_answers import (
     answers_in,
     device_name,
     drawing,
-    joined_columns,
-    nothing_like,
     running,
     sound,
 )
@@ -119,7 +119,7 @@ def torch_model(
     module = TorchModule(
         model,
         task.output,
-        InputPreparation.of(input),
+        input or InputPreparation(),
         source=digest_of(found.digest, *digest_parts(more)) if more else found.digest,
         device=device,
         batch_size=batch,
@@ -167,11 +167,8 @@ SHOWN = 4
 
 
 def load_weights(model: Any, file: Path) -> None:
-    """Fill a model with the weights of a file; every key and shape must fit.
-
-    Weights of a torch model from a file that can hold nothing but tensors: safetensors, or a
-    ``.pt`` read with ``weights_only``.
-    """
+    """Fill a model with the weights of a file that can hold nothing but tensors; every key and shape
+    must fit."""
     weights = _read(file)
     own = model.state_dict()
     unlike = [
@@ -250,10 +247,8 @@ def _tensors_alone(file: Path) -> Mapping[str, Any]:
 
 
 def state_of(model: Any) -> Iterator[str | bytes]:
-    """The state of a model, piece by piece.
-
-    What a torch model's answers depend on besides its source: its weights, its buffers, and its
-    architecture as it is printed.
+    """What a torch model's answers depend on besides its source, piece by piece: its weights, its
+    buffers, and its architecture as it is printed.
 
     Numbers that its modules hold as plain attributes (a temperature, a rate) count; what else they
     hold is not seen.
@@ -273,15 +268,11 @@ def state_of(model: Any) -> Iterator[str | bytes]:
     for name, entry in entries.items():
         # Quantised layers keep tuples, types and their packed weights there.
         for leaf in _pytree.tree_leaves(entry):
-            yield f"{name} {_described(leaf)}"
+            yield f"{name} {getattr(leaf, 'dtype', '')} {tuple(getattr(leaf, 'shape', ()))}"
             yield _content(leaf)
     for name, module in model.named_modules():
         numbers = {k: v for k, v in vars(module).items() if isinstance(v, bool | int | float)}
         yield f"{name} {sorted(numbers.items())}"
-
-
-def _described(leaf: Any) -> str:
-    return f"{leaf.dtype} {tuple(leaf.shape)}" if hasattr(leaf, "shape") else type(leaf).__name__
 
 
 def _content(leaf: Any) -> bytes:
@@ -291,14 +282,9 @@ def _content(leaf: Any) -> bytes:
         return repr(leaf).encode()
     values = leaf.detach().cpu()
     if values.is_quantized:
-        scales = torch.dequantize(values)
-        return _bytes(values.int_repr()) + _bytes(scales)
-    return _bytes(values if values.layout is torch.strided else values.to_dense())
-
-
-def _bytes(values: Any) -> bytes:
-    import torch
-
+        values = torch.dequantize(values)
+    if values.layout is not torch.strided:
+        values = values.to_dense()
     content: bytes = values.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
     return content
 
@@ -323,9 +309,7 @@ def nothing_of(request: Request, answer: Any) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Beside:
-    """A batch with its answers, and what is asked about it.
-
-    Passes and gradients made beside a torch model's answers, and what becomes of one that fails.
+    """A batch with its answers, and the passes and gradients that are made beside them.
 
     A request is a supervisor's. Where it cannot be met for a case, the case has NaN there and keeps
     its answer: a supervisor never changes what the subject said, or how often it was right. What
@@ -379,15 +363,9 @@ class Beside:
         answer = sound(self.answer[part], self.kind)
         raws = dropout.passes(batch, n, seed=self.context.seed, module=self.context.module)
         with closing(raws):
-            read = (self._column(raw, answer) for raw in raws)
+            read = (sound(answers_in(raw, len(answer), self.kind), self.kind) for raw in raws)
             columns = read if len(requests) == 1 else list(read)
             return {r: reduced(r, self.kind, answer, columns) for r in requests}
-
-    def _column(self, raw: Any, answer: Any) -> Any:
-        """The answers of a pass, None where it has none that are sound."""
-        if raw is None:
-            return nothing_like(answer)
-        return sound(answers_in(raw, len(answer), self.kind), self.kind)
 
     def norms(self, gradients: Gradients) -> dict[Request, np.ndarray]:
         """The norms of gradients that are asked for; NaN where there is no answer that could have
@@ -425,10 +403,8 @@ SCRIPTED = "the model is scripted, and nothing inside it can be seen"
 
 
 @dataclass(frozen=True)
-class TorchModule:
-    """A torch model as a module that takes images in batches.
-
-    A torch model as a module: it answers images in batches, shows its layers, and has passes and
+class TorchModule(ImageModule):
+    """A torch model as a module: it answers images in batches, shows its layers, and has passes and
     gradients made beside the answers.
 
     >>> from torch import nn
@@ -446,20 +422,10 @@ class TorchModule:
     batch_size: int = 256
     threads: int = 1
     files: tuple[Path, ...] = ()
-    inputs: tuple[str, ...] = ("image",)
-    batched: bool = True
-    outputs: Mapping[str, Kind] = field(default_factory=dict)
-    with_dropout: dict[tuple[float | None, str | None], Dropout] = field(
+    with_dropout: dict[float | None, Dropout] = field(
         default_factory=dict, repr=False, compare=False
     )
-    """The model with dropout switched on, by the rate that was asked for and the head."""
-    by_head: dict[str | None, Gradients] = field(default_factory=dict, repr=False, compare=False)
-    """Its gradients, by the head."""
-    orders: dict[tuple[int, ...], Order] = field(default_factory=dict, repr=False, compare=False)
-    """In which order it calls its layers, by the shape of an input."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "outputs", {"output": self.kind})
+    """The model with dropout switched on, by the rate that was asked for."""
 
     @cached_property
     def fingerprint(self) -> str:
@@ -493,87 +459,46 @@ class TorchModule:
         """The layers that "early", "middle" and "late" stand for."""
         return by_depth(self.order.weighted, taken=self.layers)
 
-    @property
+    @cached_property
     def gradients(self) -> Gradients:
-        """The model's gradients."""
-        return self._gradients(self.order)
-
-    def _gradients(self, order: Order) -> Gradients:
         """The model's gradients; those by its last weights where they are parameters as they stand."""
-        if order.head not in self.by_head:
-            name = f"{order.head}.weight"
-            names = {name for name, _ in self.model.named_parameters(remove_duplicate=False)}
-            self.by_head[order.head] = Gradients(self.model, name if name in names else None)
-        return self.by_head[order.head]
+        name = f"{self.order.head}.weight"
+        names = {name for name, _ in self.model.named_parameters(remove_duplicate=False)}
+        return Gradients(self.model, name if name in names else None)
+
+    @property
+    def _head(self) -> tuple[str, Any] | None:
+        name = self.order.head
+        return None if name is None else (name, self.layers[name])
 
     def offers(self, request: Request) -> str | None:
         """Its input, its output, its layers, also by depth, the penultimate activation, passes with
         dropout, and gradients."""
-        order, scripted = self.order, self._scripted
-        headless = SCRIPTED if scripted else order.reason
+        order = self.order
+        headless = SCRIPTED if self._scripted else order.reason
         if isinstance(request, Passes):
-            head = None if order.head is None else (order.head, self.layers[order.head])
             return dropout_refusal(
-                request, self.kind, self.model, head, headless=headless, called=order.widths
+                request, self.kind, self.model, self._head, headless=headless, called=order.widths
             )
         if isinstance(request, Gradient):
-            of = sum(1 for _ in self.model.parameters())
-            headless = headless or f"those of {order.head!r} are made from other ones, or packed"
-            last = self.gradients.head
-            refusal = gradient_refusal(
+            return gradient_refusal(
                 request.definition,
                 self.kind,
                 self.prepare.dtype,
-                last,
-                of,
-                headless=headless,
-                scripted=scripted,
+                self.gradients.head,
+                sum(1 for _ in self.model.parameters()),
+                headless=headless or f"those of {order.head!r} are made from other ones, or packed",
+                scripted=self._scripted,
             )
-            return refusal or self._cut_off(request)
-        if (
-            isinstance(request, Layer)
-            and request.name not in self.layers
-            and request.name == PENULTIMATE
-            and headless
-        ):
+        called = [name for name in self.layers if order.widths is None or name in order.widths]
+        if isinstance(request, Layer) and request.name in self.layers:
+            uncalled = f"the model does not call its layer {request.name!r} when it answers"
+            return None if request.name in called else uncalled
+        if isinstance(request, Layer) and request.name == PENULTIMATE and headless:
             return f"there is no penultimate activation to be seen: {headless}"
         # First the names that every model has: of a long list only the beginning is shown.
-        named = PENULTIMATE not in self.layers and order.head is not None
-        called = [name for name in self.layers if order.widths is None or name in order.widths]
-        if (
-            isinstance(request, Layer)
-            and request.name in self.layers
-            and request.name not in called
-        ):
-            return f"the model does not call its layer {request.name!r} when it answers"
-        known = [*([PENULTIMATE] if named else []), *self.depths, *called]
-        return refused(request, known, where="the model")
-
-    def _cut_off(self, request: Gradient) -> str | None:
-        """Why there is no such gradient, as far as noise can tell."""
-        import torch
-
-        if self.order.shape is None:
-            return None
-        try:
-            with running(self.threads), drawing(self.device, 0, "gradient"):
-                batch = torch.from_numpy(noise(self.order.shape, self.prepare.dtype)).to(
-                    self.device
-                )
-                self.gradients.norms(request.definition, batch)
-        except SubjectError as error:
-            return str(error)
-        except Exception:
-            # Images may fare better than noise.
-            return None
-        return None
-
-    def step(
-        self, inputs: Mapping[str, Any], state: Any, rng: Any
-    ) -> tuple[Mapping[str, Any], Any]:
-        """One image."""
-        answers = self.batch({"image": [inputs["image"]]}, Context(ids=("",)))
-        return {"output": answers.outputs["output"][0]}, state
+        named = [PENULTIMATE] if order.head is not None else []
+        return refused(request, [*named, *self.depths, *called], where="the model")
 
     def batch(self, inputs: Mapping[str, Sequence[Any]], context: Context) -> Answers:
         """The answers for the images, and the layers that are asked for, from one forward pass;
@@ -588,56 +513,53 @@ class TorchModule:
             # A copy for what comes later: the model may work in place. It gets the images themselves, as they lie in memory,
             # because another layout changes the last bits.
             kept = prepared.copy() if len(granted) > len(wanted) else prepared
-            order = (
-                self._order_of(kept)
-                if any(not isinstance(r, Input) for r in granted)
-                else Order((), None)
-            )
-            raw, seen = self._forward(prepared, wanted, order, context)
+            if any(not isinstance(r, Input) for r in granted):
+                self._learn_order(kept)
+            raw, seen = self._forward(prepared, wanted, context)
             answers.append(answers_in(raw, len(prepared), self.kind))
             with running(self.threads):
                 beside = Beside(kept, answers[-1], self.kind, self.device, context)
-                found = seen | self._passes(beside, order) | beside.norms(self._gradients(order))
+                found = seen | self._passes(beside)
+                if any(isinstance(r, Gradient) for r in granted):
+                    found |= beside.norms(self.gradients)
             for r in granted:
                 made = kept if isinstance(r, Input) else found.get(r)
-                extras[r].append(self._nothing(r, answers[-1], order) if made is None else made)
+                extras[r].append(self._nothing(r, answers[-1]) if made is None else made)
         return Answers(
             {"output": joined_columns(answers)},
             {r: np.concatenate(parts) for r, parts in extras.items()},
         )
 
-    def _passes(self, beside: Beside, order: Order) -> dict[Request, np.ndarray]:
+    def _passes(self, beside: Beside) -> dict[Request, np.ndarray]:
         found: dict[Request, np.ndarray] = {}
         for (n, rate), requests in beside.passes_asked().items():
-            key = rate, order.head
-            if key not in self.with_dropout:
-                head = None if order.head is None else (order.head, self.layers[order.head])
-                self.with_dropout[key] = Dropout(
-                    self.model, sites(self.model, rate, head), self._read
-                )
-            found |= beside.passes(self.with_dropout[key], n, requests)
+            if rate not in self.with_dropout:
+                places = sites(self.model, rate, self._head)
+                self.with_dropout[rate] = Dropout(self.model, places, self._read)
+            found |= beside.passes(self.with_dropout[rate], n, requests)
         return found
 
     def _forward(
-        self, prepared: np.ndarray, wanted: Sequence[Layer], order: Order, context: Context
+        self, prepared: np.ndarray, wanted: Sequence[Layer], context: Context
     ) -> tuple[Any, dict[Request, Any]]:
         import torch
 
         kept: dict[str, Any] = {}
         hooks: list[Any] = []
-        depths = by_depth(order.weighted, taken=self.layers)
+        depths = self.depths if wanted else {}
         draws = drawing(self.device, context.seed, context.module, "answer", *context.drawn)
         try:
             for name in {r.name for r in wanted}:
                 with warned([r for r in wanted if r.name == name]):
-                    hooks.append(self._watch(depths.get(name, name), name, kept, order))
+                    hooks.append(self._watch(depths.get(name, name), name, kept))
             with torch.inference_mode(), running(self.threads), draws:
                 raw = self.model(torch.from_numpy(prepared).to(self.device))
             found: dict[Request, Any] = {}
             for request in wanted:
                 with warned([request]):
                     layer = self.layers.get(
-                        depths.get(request.name, request.name), self.layers.get(order.head or "")
+                        depths.get(request.name, request.name),
+                        self.layers.get(self.order.head or ""),
                     )
                     found[request] = _pooled(kept, request, len(prepared), layer)
             return raw, found
@@ -645,31 +567,24 @@ class TorchModule:
             for hook in hooks:
                 hook.remove()
 
-    def _watch(self, layer: str, name: str, kept: dict[str, Any], order: Order) -> Any:
+    def _watch(self, layer: str, name: str, kept: dict[str, Any]) -> Any:
         if layer in self.layers:
             return self.layers[layer].register_forward_hook(keep_output(kept, name))
-        if name != PENULTIMATE or order.head is None:
-            raise SubjectError(
-                SCRIPTED if self._scripted else order.reason or f"the model has no layer {name!r}"
-            )
-        head = self.layers[order.head]
-        return head.register_forward_pre_hook(keep_input(kept, name), with_kwargs=True)
+        if name != PENULTIMATE or self._head is None:
+            raise SubjectError(self.offers(Layer(name)) or f"the model has no layer {name!r}")
+        return self._head[1].register_forward_pre_hook(keep_input(kept, name), with_kwargs=True)
 
-    def _order_of(self, prepared: np.ndarray) -> Order:
-        """The order for inputs of this shape, found on noise, or on images where the model does not
-        bear noise."""
-        shape = prepared.shape[1:]
-        if shape not in self.orders:
-            found = self._watched(noise(shape, str(prepared.dtype))) or self._watched(
-                prepared[:2].copy()
-            )
-            if found is None:
-                return self.order
-            self.orders[shape] = found
-            # What was offered before an image was seen holds unless it was a guess.
-            if self.order.widths is None:
-                object.__setattr__(self, "order", found)
-        return self.orders[shape]
+    def _learn_order(self, prepared: np.ndarray) -> None:
+        """Where the order of the layers was a guess, find it on noise of the images' shape, or on
+        the images where the model does not bear noise."""
+        if self.order.widths is not None:
+            return
+        noisy = noise(prepared.shape[1:], str(prepared.dtype))
+        found = self._watched(noisy) or self._watched(prepared[:2].copy())
+        if found is not None:
+            vars(self)["order"] = found
+            vars(self).pop("gradients", None)
+            self.with_dropout.clear()
 
     def _watched(self, images: np.ndarray) -> Order | None:
         import torch
@@ -693,11 +608,11 @@ class TorchModule:
     def _read(self, raw: Any, n: int) -> Any:
         return answers_in(raw, n, self.kind)
 
-    def _nothing(self, request: Request, answer: Any, order: Order) -> np.ndarray:
+    def _nothing(self, request: Request, answer: Any) -> np.ndarray:
         """NaN, as wide as what is asked for would be."""
         if not isinstance(request, Layer):
             return nothing_of(request, answer)
-        name = by_depth(order.weighted, taken=self.layers).get(request.name, request.name)
+        name, order = self.depths.get(request.name, request.name), self.order
         known = order.into_head if name == PENULTIMATE else (order.widths or {}).get(name, (1,))
         width = pooled(np.zeros((1, *known)), request.pool).shape[1:]
         return np.full((len(answer), *width), np.nan, dtype=np.float32)
