@@ -51,42 +51,26 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
-    "AUDIO": "data.values",
-    "BOXES": "data.values",
-    "CLASS_SCORES": "data.values",
-    "EPISODE": "data.values",
-    "FRAMES": "data.values",
-    "GOAL": "data.values",
-    "IMAGE": "data.values",
-    "LABEL": "data.values",
-    "TEXT": "data.values",
-    "TRACKS": "data.values",
-    "VECTOR": "data.values",
-    "Audio": "data.values",
-    "Boxes": "data.values",
-    "Bundle": "monitor.bundle",
-    "DataError": "data.samples",
-    "Dataset": "data.samples",
-    "Episode": "data.values",
-    "Events": "monitor.events",
-    "Finding": "finding",
-    "Interval": "statistics.interval",
-    "Monitor": "monitor.monitor",
-    "Replay": "monitor.replay",
-    "Run": "assessment.assess",
-    "SpecError": "spec",
-    "SubjectError": "subject.module",
-    "System": "subject.system",
-    "Tracks": "data.values",
-    "Unfinished": "execution.work",
-    "assess": "assessment.assess",
-    "calibrate": "monitor.compile",
-    "function_module": "subject.module",
-    "load": "data.samples",
-    "register": "registry",
-    "replay": "monitor.replay",
+    "assessment.assess": ("Run", "assess"),
+    "data.samples": ("DataError", "Dataset", "load"),
+    "data.values": (
+        *("AUDIO", "BOXES", "CLASS_SCORES", "EPISODE", "FRAMES", "GOAL", "IMAGE", "LABEL", "TEXT"),
+        *("TRACKS", "VECTOR", "Audio", "Boxes", "Episode", "Tracks"),
+    ),
+    "execution.work": ("Unfinished",),
+    "finding": ("Finding",),
+    "monitor.bundle": ("Bundle",),
+    "monitor.compile": ("calibrate",),
+    "monitor.events": ("Events",),
+    "monitor.monitor": ("Monitor",),
+    "monitor.replay": ("Replay", "replay"),
+    "registry": ("register",),
+    "spec": ("SpecError",),
+    "statistics.interval": ("Interval",),
+    "subject.module": ("SubjectError", "function_module"),
+    "subject.system": ("System",),
 }
-"""Public name -> the module in which it lives."""
+"""Module -> the public names that live in it."""
 
 __all__ = [
     "AUDIO",
@@ -128,9 +112,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    for module, names in _HOME.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -16,7 +16,7 @@ from roadworthy.data.png import encode_png
 from roadworthy.execution.work import Unfinished
 from roadworthy.spec import SpecError
 from roadworthy.store import RunFolder
-from roadworthy.subject import SubjectError
+from roadworthy.subject.module import SubjectError
 
 pytestmark = pytest.mark.usefixtures("no_monitor")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -13,12 +14,11 @@ from roadworthy.assessment.assess import assess
 from roadworthy.assessment.section import plan_assessment
 from roadworthy.assessment.supervisors import stacked
 from roadworthy.data.values import CLASS_SCORES, Kind
-from roadworthy.registry import register, remove
+from roadworthy.registry import get, register, remove
 from roadworthy.spec import Assessment, SpecError
 from roadworthy.store import RunFolder
 from roadworthy.subject.needs import Input, Output
 from roadworthy.subject.trace import ModuleTrace
-from roadworthy.supervisors.supervisor import load_supervisor
 
 pytestmark = pytest.mark.usefixtures("no_monitor")
 
@@ -216,11 +216,20 @@ def test_what_each_takes_stands_in_the_record_and_not_in_the_findings(user):
     assert "seconds" not in (run.folder / "findings.json").read_text()
 
 
+def loaded(folder, subject):
+    """The supervisor that was saved in a folder, for a subject."""
+    about = json.loads((folder / "supervisor.json").read_text())
+    found = get("supervisors", about["supervisor"]).bind(**about["parameters"])
+    found.meta["subject"] = subject
+    found.load(folder)
+    return found
+
+
 def test_a_saved_supervisor_serves_its_own_subject_alone(user):
     run = assess(user / "assessment.yaml")
     print_of = run.record.subject.modules[0].fingerprint
     kept = run.folder / "supervisors" / "knn"
-    again = load_supervisor(kept, print_of)
+    again = loaded(kept, print_of)
     plan = plan_assessment(Assessment.read(user / "assessment.yaml"))
     from roadworthy.store import ChunkCache
 
@@ -228,11 +237,10 @@ def test_a_saved_supervisor_serves_its_own_subject_alone(user):
     cases = RunFolder.open(run.folder).cases()
     assert again.score(trace["model"]).tolist() == cases["score.knn"][:40].tolist()
     with pytest.raises(ValueError, match="Fit it on this subject"):
-        load_supervisor(kept, "another")
+        loaded(kept, "another")
     (kept / "supervisor.npz").write_bytes((kept / "supervisor.npz").read_bytes()[:100])
     with pytest.raises(ValueError, match="shortened"):
-        load_supervisor(kept, print_of)
-    assert load_supervisor(run.folder / "supervisors" / "fused", print_of).members == ()
+        loaded(kept, print_of)
 
 
 def test_a_kept_fit_that_was_damaged_is_made_again(user):
@@ -444,7 +452,7 @@ def test_inputs_of_an_inner_module_are_not_kept_and_the_reason_says_so(tmp_path,
         np.savez(tmp_path / f"{role}.npz", **thirds(40, len(role)))
     (tmp_path / "parts.py").write_text(
         "import numpy as np\nfrom roadworthy.data.values import CLASS_SCORES, IMAGE, VECTOR\n"
-        "from roadworthy.subject import function_module\nfrom roadworthy.subject.system import System\n\n\n"
+        "from roadworthy.subject.module import function_module\nfrom roadworthy.subject.system import System\n\n\n"
         "def halves(image):\n    return image.reshape(-1)[:63].reshape(3, 21).mean(axis=1) / 255\n\n\n"
         "def choose(means):\n    return means / means.sum()\n\n\n"
         "def build():\n"
@@ -476,4 +484,4 @@ def test_a_moved_run_folder_keeps_its_supervisors(user, tmp_path):
     run = assess(user / "assessment.yaml")
     moved = tmp_path / "elsewhere"
     shutil.move(run.folder, moved)
-    assert load_supervisor(moved / "supervisors" / "knn", run.record.subject.modules[0].fingerprint)
+    assert loaded(moved / "supervisors" / "knn", run.record.subject.modules[0].fingerprint)

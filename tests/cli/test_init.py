@@ -13,7 +13,8 @@ from scipy.io import wavfile
 from roadworthy.assessment.judgement import check_claims
 from roadworthy.cli.discovery import data_at
 from roadworthy.data.png import encode_png as encode
-from roadworthy.execution.plan import Plan, load_data, resolve
+from roadworthy.data.samples import load
+from roadworthy.execution.plan import Plan, resolve
 from roadworthy.spec import Assessment
 
 EXAMPLE = Path(__file__).parents[2] / "examples/fashion"
@@ -163,7 +164,7 @@ def test_every_form_of_data_gives_a_file_whose_data_can_be_read(tmp_path, cli, d
     assert answer.code == 0, answer.err
     spec = Assessment.read(file)
     assert (next(iter(spec.data.test)), spec.task.name) == (loader, task)
-    assert load_data(spec)["test"].sample(0).input is not None
+    assert load(spec.data.test, base=spec.base, name="test").sample(0).input is not None
 
 
 def test_data_that_is_not_there_is_said(tmp_path):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.special import softmax
 
-from roadworthy.data.probabilities import count_readings, distributions, probabilities
+from roadworthy.data.probabilities import distributions, probabilities
 
 CLASSES = pytest.mark.parametrize("classes", [2, 3, 10, 100, 1000])
 HALF_STEP = {
@@ -121,15 +121,4 @@ def test_a_row_is_read_alike_whatever_stands_beside_it(seed, classes, spread):
     rows = rng.permutation(rows)
     np.testing.assert_array_equal(
         probabilities(rows), np.concatenate([probabilities(r[None]) for r in rows])
-    )
-
-
-def test_rows_of_both_kinds_are_counted():
-    assert count_readings(drawn(10).round(3)) == (400, 0)
-    assert count_readings(np.log(drawn(10))) == (0, 400)
-    assert count_readings(
-        np.concatenate([drawn(10), np.log(drawn(10)), np.full((2, 10), np.nan)])
-    ) == (
-        400,
-        400,
     )

@@ -162,8 +162,6 @@ def test_times_as_numbers_or_dates(tmp_path, cells, expected):
     file = written(tmp_path, f"time,energy\n{cells[0]},1\n{cells[1]},2\n")
     table = read_scores(file)
     assert table.time.tolist() == expected
-    unzoned = "-" in cells[0] and not cells[0].endswith(("Z", "+02:00"))
-    assert any("without a time zone" in note for note in table.notes) is unzoned
 
 
 @pytest.mark.parametrize(
@@ -363,22 +361,3 @@ def test_rows_of_one_group_are_refused(tmp_path):
     file = written(tmp_path, f"kind,correct,group,energy\n{rows}")
     assert "one group" in refusal(file, needs=("kind", "correct"))
     assert read_scores(file, group="none", needs=("kind", "correct")).group is None
-
-
-def leaking(folder: Path, *, wrong: int) -> Path:
-    rng = np.random.default_rng(0)
-    lines, correct = ["kind,correct,energy,excess"], np.arange(400) >= wrong
-    for at, right in enumerate(rng.permutation(correct)):
-        energy, excess = rng.normal(0 if right else 2), 0.2 * rng.random() + (not right)
-        lines.append(f"{'clean' if at % 2 else 'fog'},{int(right)},{energy:.3f},{excess:.3f}")
-    return written(folder, "\n".join(lines) + "\n", f"{wrong}.csv")
-
-
-@pytest.mark.parametrize("columns", [None, ["energy", "excess"]])
-def test_a_score_that_was_made_from_the_outcome_is_warned_of(tmp_path, columns):
-    needs = ("kind", "correct")
-    notes = read_scores(leaking(tmp_path, wrong=60), columns=columns, needs=needs).notes
-    (said,) = [note for note in notes if "right from wrong" in note]
-    assert "'excess'" in said and "AUC 1.000" in said
-    few = read_scores(leaking(tmp_path, wrong=8), columns=columns, needs=needs).notes
-    assert not any("right from wrong" in note for note in few)

@@ -24,7 +24,8 @@ from roadworthy.execution.work import may_pass
 from roadworthy.registry import remove
 from roadworthy.spec import Assessment
 from roadworthy.store import ChunkCache
-from roadworthy.subject import function_module, single
+from roadworthy.subject.module import function_module
+from roadworthy.subject.system import single
 from roadworthy.subject.trace import Trace
 
 pytestmark = pytest.mark.usefixtures("no_monitor")

@@ -15,7 +15,8 @@ from roadworthy.data.values import IMAGE, LABEL, TEXT, VECTOR
 from roadworthy.execution.plan import Plan
 from roadworthy.execution.work import Unfinished
 from roadworthy.spec import Assessment, SpecError
-from roadworthy.subject import function_module, single
+from roadworthy.subject.module import function_module
+from roadworthy.subject.system import single
 from roadworthy.subject.training import member_file, save_member
 
 pytestmark = pytest.mark.usefixtures("no_monitor")

@@ -9,9 +9,9 @@ import pytest
 
 from roadworthy.data.samples import DataError
 from roadworthy.data.values import Boxes
-from roadworthy.measures import CriterionError, failures
 from roadworthy.measures.classification import accuracy
 from roadworthy.measures.detection import ap50
+from roadworthy.measures.failure import CriterionError, failures
 from roadworthy.measures.regression import mae
 
 CLASSES = ("car", "lesion")

@@ -10,11 +10,11 @@ from scipy.stats import binom, norm
 
 from roadworthy import statistics
 from roadworthy.data.values import Boxes, Tracks
-from roadworthy.measures import Scored, measure_difference, measure_interval
 from roadworthy.measures.classification import OverClasses, accuracy, balanced_accuracy, error_rate
 from roadworthy.measures.detection import ap50, recall
-from roadworthy.measures.interval import measure_quotient
+from roadworthy.measures.interval import measure_difference, measure_interval, measure_quotient
 from roadworthy.measures.regression import rmse
+from roadworthy.measures.scored import Scored
 from roadworthy.measures.speech import wer
 from roadworthy.measures.tracking import mota
 

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roadworthy.data.values import KINDS, Boxes, Episode, Tracks
-from roadworthy.measures import Scored, for_values
+from roadworthy.measures import for_values
+from roadworthy.measures.scored import Scored
 from roadworthy.registry import components, get
 
 Cases = tuple[list[Any], list[Any]]

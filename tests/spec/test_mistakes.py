@@ -6,7 +6,6 @@ import pytest
 
 from roadworthy import registry
 from roadworthy.spec import Assessment, SpecError, assessment_schema
-from roadworthy.spec.limits import AT_LEAST_0, SHARES
 
 TEXT = "subject: {task: classification, predictions: a.csv}\ndata: {test: {npz: a.npz}}\n"
 CIRCUMSTANCES = "circumstances: {dim: {transform: contrast, levels: [1]}}\n"
@@ -73,12 +72,9 @@ def test_limits_within_reach_stand(content):
     assert Assessment.parse(claim(content), "a.yaml").claims
 
 
-def test_every_measure_has_a_range_and_every_range_a_quantity():
-    from roadworthy.analysis.supervision import QUANTITIES
-    from roadworthy.analysis.verdicts import RATES
-
-    known = {*registry.components("measures"), "failure_rate", *QUANTITIES, *RATES}
-    assert {*SHARES, *AT_LEAST_0} <= known
+def test_every_measure_of_ours_has_a_range():
+    ours = [c for c in registry.components("measures").values() if c.origin == "roadworthy"]
+    assert ours and all("range" in c.traits for c in ours)
 
 
 @pytest.mark.parametrize(

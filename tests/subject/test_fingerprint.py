@@ -23,7 +23,8 @@ from roadworthy.subject.system import Cases
 LAZY = "def predict(image):\n    from helper import shift\n    return [shift, image.mean()]\n"
 BUILD = """
 from roadworthy.data.values import CLASS_SCORES, IMAGE
-from roadworthy.subject import System, function_module
+from roadworthy.subject.module import function_module
+from roadworthy.subject.system import System
 def build():
     handle = object()  # nothing that could be read
     def answer(image):

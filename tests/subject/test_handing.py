@@ -7,9 +7,9 @@ import pytest
 
 from roadworthy.data.values import AUDIO, FRAMES, GOAL, IMAGE, TASKS, VECTOR, Audio
 from roadworthy.registry import get
-from roadworthy.subject import Cases, System, function_module, single
 from roadworthy.subject.adapters.image_models import InputPreparation
-from roadworthy.subject.module import copied
+from roadworthy.subject.module import copied, function_module
+from roadworthy.subject.system import Cases, System, single
 
 IN_PLACE = """
 import torch

@@ -9,9 +9,10 @@ import pytest
 
 from roadworthy.data.seeds import generator
 from roadworthy.data.values import CLASS_SCORES, EPISODE, FRAMES, GOAL, LABEL, TEXT, VECTOR
-from roadworthy.subject import Cases, SubjectError, System, function_module, single
+from roadworthy.subject.module import SubjectError, function_module
 from roadworthy.subject.needs import Layer, Output, Passes
 from roadworthy.subject.passes import Summary, variation
+from roadworthy.subject.system import Cases, System, single
 
 SEED = 7
 REQUEST = Passes("own", 4, distance="standard_deviation")

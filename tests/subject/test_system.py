@@ -20,7 +20,8 @@ from roadworthy.data.values import (
     Episode,
     Unreadable,
 )
-from roadworthy.subject import Cases, SubjectError, System, function_module, single
+from roadworthy.subject.module import SubjectError, function_module
+from roadworthy.subject.system import Cases, System, single
 
 
 def doubled(x):

@@ -26,7 +26,8 @@ from roadworthy.data.values import (
     Episode,
     Tracks,
 )
-from roadworthy.subject import Cases, SubjectError, System, function_module
+from roadworthy.subject.module import SubjectError, function_module
+from roadworthy.subject.system import Cases, System
 from roadworthy.subject.trace import SYSTEM, ModuleTrace, Trace, concatenate, is_whole, link_chunk
 
 ITEMS = {

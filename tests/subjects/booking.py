@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from roadworthy.data.values import EPISODE, GOAL, LABEL, TEXT
-from roadworthy.subject import System, function_module
+from roadworthy.subject.module import function_module
+from roadworthy.subject.system import System
 
 MEANING = {
     "north": "area",

@@ -6,7 +6,8 @@ import numpy as np
 from scipy import ndimage
 
 from roadworthy.data.values import BOXES, IMAGE, Boxes
-from roadworthy.subject import System, function_module
+from roadworthy.subject.module import function_module
+from roadworthy.subject.system import System
 
 THRESHOLD = 128
 

@@ -6,7 +6,8 @@ import numpy as np
 from scipy import ndimage
 
 from roadworthy.data.values import BOXES, FRAMES, TRACKS, Boxes, Tracks
-from roadworthy.subject import System, function_module
+from roadworthy.subject.module import function_module
+from roadworthy.subject.system import System
 
 REACH = 6.0
 

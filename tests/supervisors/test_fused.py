@@ -13,7 +13,7 @@ from roadworthy.statistics.fusion import LogisticFusion
 from roadworthy.subject.needs import Score
 from roadworthy.subject.trace import ModuleTrace
 from roadworthy.supervisors.fused import Fused
-from roadworthy.supervisors.supervisor import load_supervisor, reduce_steps
+from roadworthy.supervisors.supervisor import reduce_steps
 
 
 def cases(failed=(), **scores) -> ModuleTrace:
@@ -104,19 +104,24 @@ def test_it_comes_back_from_its_folder_for_its_own_subject_alone(tmp_path, how):
     fused.meta["subject"] = "cnn-1"
     fused.fit(cases(a=a + shifted), shifted)
     fused.save(tmp_path / "kept")
-    again = load_supervisor(tmp_path / "kept", "cnn-1")
+
+    def loaded(subject):
+        found = Fused(members=("a",), how=how)
+        found.meta["subject"] = subject
+        found.load(tmp_path / "kept")
+        return found
+
+    again = loaded("cnn-1")
     assert again.score(cases(a=a)).tolist() == fused.score(cases(a=a)).tolist()
     with pytest.raises(ValueError, match="was fitted on the subject cnn-1, and this one is cnn-2"):
-        load_supervisor(tmp_path / "kept", "cnn-2")
+        loaded("cnn-2")
     arrays = tmp_path / "kept" / "supervisor.npz"
     arrays.write_bytes(arrays.read_bytes()[:-20])
     with pytest.raises(ValueError, match="missing, shortened or not the file that was saved"):
-        load_supervisor(tmp_path / "kept", "cnn-1")
+        loaded("cnn-1")
     (tmp_path / "kept" / "supervisor.json").write_text('{"supervisor"')
     with pytest.raises(ValueError, match="cannot be read as the description of a saved supervisor"):
-        load_supervisor(tmp_path / "kept", "cnn-1")
-    with pytest.raises(ValueError, match="supervisors/"):
-        load_supervisor(tmp_path / "nowhere", "cnn-1")
+        loaded("cnn-1")
 
 
 def steps(scores, case) -> tuple[ModuleTrace, np.ndarray]:

@@ -156,9 +156,6 @@ def test_typicality_is_the_distance_from_the_mean_of_pictures_not_fitted_on(fitt
     expected = glow.log_likelihood(TRAINING[order[:12]]).mean()
     likelihood = glow.log_likelihood(OTHERS)
     assert np.allclose(fitted["typicality"].score(trace(OTHERS)), np.abs(likelihood - expected))
-    plain = Typicality(how="likelihood", **SHORT)
-    plain.fit(trace(TRAINING), None)
-    assert np.allclose(plain.score(trace(OTHERS)), -likelihood)
 
 
 def test_dlpra_typicality_is_minus_the_likelihood_under_a_flow_of_all_reference_pictures(fitted):
@@ -172,7 +169,6 @@ def test_parameters_that_make_no_sense_are_refused():
     for build, parameters, words in (
         (Autoencoder, {"epochs": 0}, "epochs is 0"),
         (Typicality, {"held_out": 1.0}, "held_out is 1.0"),
-        (Typicality, {"how": "both"}, "how is 'both'"),
         (DlpraTypicality, {"memory_mb": 0}, "memory_mb is 0"),
     ):
         with pytest.raises(ValueError, match=words):

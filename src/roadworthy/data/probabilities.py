@@ -66,17 +66,6 @@ def distributions(scores: np.ndarray) -> np.ndarray:
     return found
 
 
-def count_readings(scores: np.ndarray) -> tuple[int, int]:
-    """How many rows are read as distributions, and how many as logits; a subject that gives one kind has 0 of the other.
-
-    >>> count_readings(np.array([[0.5, 0.5], [3.0, 1.0], [np.nan, np.nan]]))
-    (1, 1)
-    """
-    finite = scores[np.isfinite(scores).all(axis=1)]
-    count = int(distributions(finite).sum())
-    return count, len(finite) - count
-
-
 def _whole(scores: np.ndarray) -> np.ndarray:
     whole: np.ndarray = (scores >= 0).all(axis=1) & (np.abs(scores.sum(axis=1) - 1) < NEARLY)
     return whole

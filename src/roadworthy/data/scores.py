@@ -73,8 +73,6 @@ NO_GROUPS = "none"
 the same."""
 ENOUGH = 20
 """Rows of each kind from which on a pattern is not chance."""
-PERFECT = 0.995
-"""The area under the ROC curve from which on a score alone is too good to be true."""
 ROWS = 65_536
 """Of one piece."""
 
@@ -206,8 +204,6 @@ def open_scores(
         names["group"], skips = None, (*skips, "group")
     found, notes = _found(opened, {role: names.get(role) for role in NAMES}, needs, skips)  # type: ignore[misc]
     scores, more = _scores_of(opened, columns, found)
-    if "time" in found and without_zone(opened.first[found["time"]]):
-        notes.append(f"column {found['time']!r} has dates without a time zone, read as UTC")
     cleans = () if clean is None else (clean,) if isinstance(clean, str) else tuple(clean)
     return ScoreFile(opened.path, opened.header, found, scores, (*notes, *more), opened, cleans)
 
@@ -238,8 +234,6 @@ def read_scores(
         table = checked_kinds(table, clean)
     if "kind" in needs and table.group is not None:
         _refuse_one_group(table, file.found["group"])
-    if "correct" in needs and table.correct is not None:
-        table = replace(table, notes=(*table.notes, *_too_good(table.columns, table.correct)))
     return table
 
 
@@ -417,26 +411,6 @@ def _without_constants(table: ScoreTable, *, named: bool) -> ScoreTable:
         f"column {name!r} has the same value in every row and is not used" for name in constant
     ]
     return replace(table, columns=columns, notes=(*table.notes, *notes))
-
-
-def _too_good(columns: Mapping[str, np.ndarray], correct: np.ndarray) -> list[str]:
-    """A warning for every score that separates right from wrong answers: it may have been made from
-    the outcome."""
-    from roadworthy.statistics import auc
-
-    notes = []
-    for name, values in columns.items():
-        known = np.isfinite(values)
-        right = int(correct[known].sum())
-        if min(right, int(known.sum()) - right) < ENOUGH:
-            continue
-        area = auc(values[known], ~correct[known])
-        if max(area, 1.0 - area) > PERFECT:
-            notes.append(
-                f"score {name!r} separates right from wrong answers (AUC {max(area, 1.0 - area):.3f}): check that it is known "
-                "before the outcome is"
-            )
-    return notes
 
 
 TEXT = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
@@ -626,69 +600,37 @@ def ids(cells: pa.ChunkedArray) -> np.ndarray:
     return np.where(empty, "", read)
 
 
-def without_zone(cells: pa.ChunkedArray) -> bool:
-    """Whether these are dates without a time zone, which are read as UTC.
-
-    >>> import pyarrow as pa
-    >>> without_zone(pa.chunked_array([["2026-03-02"]])), without_zone(pa.chunked_array([[60.0]]))
-    (True, False)
-    """
-    try:
-        return not _times(cells, "", RowPlace("", 0)).zoned
-    except DataError:
-        return False  # it is refused when it is read
-
-
 def times(cells: pa.ChunkedArray, column: str, place: RowPlace) -> np.ndarray:
-    """Times in seconds, dates as seconds since 1970; NaN where a cell is empty."""
-    read = _times(cells, column, place).values
-    beyond = np.flatnonzero(np.abs(read) > LATEST)
-    if beyond.size:
-        found = f"{place.row(int(beyond[0]))}: {column} is {read[beyond[0]]:.0f}"
-        raise DataError(f"{found}; expected seconds since 1970")
-    return read
-
-
-class _Times(NamedTuple):
-    values: np.ndarray
-    zoned: bool = True
-
-
-def _times(cells: pa.ChunkedArray, column: str, place: RowPlace) -> _Times:
+    """Times in seconds; dates as seconds since 1970, in UTC unless they name a time zone; NaN where
+    a cell is empty."""
     import pyarrow as pa
 
-    cells = cells.cast(cells.type.value_type) if pa.types.is_dictionary(cells.type) else cells
-    if pa.types.is_timestamp(cells.type) or pa.types.is_date(cells.type):
-        return _dates(cells)
     text = _stripped(cells)
-    zoned, plain = pa.timestamp("us", "UTC"), pa.timestamp("us")
-    tried = () if pa.types.is_boolean(text.type) else (pa.float64(), zoned, plain)
-    for kind in tried:
-        try:
-            read = text.cast(kind)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            continue
-        if kind == pa.float64():
-            return _Times(np.asarray(read.to_numpy(), dtype=np.float64))
-        return _dates(read)
-    valid = [row for row, cell in enumerate(text) if cell.is_valid]
-    if not valid:
-        return _Times(np.full(len(text), np.nan))
-    # Times are written as the first of them is: the row that differs is the one to be named.
-    kinds = [k for k in tried if _casts(text[valid[0]], k)]
-    row = _first_unlike(text, kinds[0]) if kinds else valid[0]
-    raise DataError(
-        f"{place.row(row)}: {column} is {str(text[row].as_py())!r}; expected seconds, or dates such as "
-        "2026-03-02T08:30:00Z, written alike in all rows"
-    )
-
-
-def _dates(cells: pa.ChunkedArray) -> _Times:
-    import pyarrow as pa
-
-    zone = getattr(cells.type, "tz", None)
-    micro = cells.cast(pa.timestamp("us", zone), safe=False).cast(pa.int64())
-    return _Times(np.asarray(micro.to_numpy(), dtype=np.float64) / 1e6, zone is not None)
+    tried: Sequence[Any] = (pa.float64(), pa.timestamp("us", "UTC"), pa.timestamp("us"))
+    if pa.types.is_timestamp(text.type) or pa.types.is_date(text.type):
+        tried = (pa.timestamp("us", getattr(text.type, "tz", None)),)
+    elif pa.types.is_boolean(text.type):
+        tried = ()
+    # All are written as the first of them is: the row that differs is the one to be named.
+    first = next((cell for cell in text if cell.is_valid), None)
+    kinds = [kind for kind in tried if first is None or len(tried) == 1 or _casts(first, kind)]
+    try:
+        read = text.cast(kinds[0], safe=False)
+    except (IndexError, pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        row = _first_unlike(text, kinds[0] if kinds else pa.null())
+        raise DataError(
+            f"{place.row(row)}: {column} is {str(text[row].as_py())!r}; expected seconds, or dates such as "
+            "2026-03-02T08:30:00Z, written alike in all rows"
+        ) from None
+    if kinds[0] == pa.float64():
+        seconds = np.asarray(read.to_numpy(), dtype=np.float64)
+    else:
+        seconds = np.asarray(read.cast(pa.int64()).to_numpy(), dtype=np.float64) / 1e6
+    beyond = np.flatnonzero(np.abs(seconds) > LATEST)
+    if beyond.size:
+        found = f"{place.row(int(beyond[0]))}: {column} is {seconds[beyond[0]]:.0f}"
+        raise DataError(f"{found}; expected seconds since 1970")
+    return seconds
 
 
 def _casts(cell: Any, kind: Any) -> bool:

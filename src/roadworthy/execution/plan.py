@@ -305,11 +305,6 @@ def resolve(
     return Plan(spec, system, sets, circumstances, measure, notes, wants or Wants())
 
 
-def load_data(spec: Assessment) -> dict[str, Dataset]:
-    """The data sets by role, those of circumstances included."""
-    return _loaded(spec, _circumstances(spec), None)[0]
-
-
 def _loaded(
     spec: Assessment, circumstances: Sequence[Circumstance], data: Mapping[str, Dataset] | None
 ) -> tuple[dict[str, Dataset], list[str]]:

@@ -45,21 +45,21 @@ def predicted(outputs: Sequence[Any] | np.ndarray) -> np.ndarray:
     return _argmax(scores)
 
 
-@register("measures", "accuracy", of=("class_scores", "label"), better="higher")
+@register("measures", "accuracy", of=("class_scores", "label"), better="higher", range=(0, 1))
 def accuracy(outputs: Sequence[Any] | np.ndarray, targets: Sequence[int] | np.ndarray) -> Scored:
     """Share of cases whose highest score is that of the true class."""
     labels, scores = _checked(outputs, targets)
     return Scored.proportion(_argmax(scores) == labels)
 
 
-@register("measures", "error_rate", of=("class_scores", "label"), better="lower")
+@register("measures", "error_rate", of=("class_scores", "label"), better="lower", range=(0, 1))
 def error_rate(outputs: Sequence[Any] | np.ndarray, targets: Sequence[int] | np.ndarray) -> Scored:
     """Share of cases whose highest score is not that of the true class."""
     labels, scores = _checked(outputs, targets)
     return Scored.proportion(_argmax(scores) == labels, better="lower")
 
 
-@register("measures", "top_k", of=("class_scores", "label"), better="higher")
+@register("measures", "top_k", of=("class_scores", "label"), better="higher", range=(0, 1))
 def top_k(
     outputs: Sequence[Any] | np.ndarray, targets: Sequence[int] | np.ndarray, *, k: int = 5
 ) -> Scored:
@@ -76,7 +76,9 @@ def top_k(
     return Scored.proportion((ahead < k) & scores.answered)
 
 
-@register("measures", "balanced_accuracy", of=("class_scores", "label"), better="higher")
+@register(
+    "measures", "balanced_accuracy", of=("class_scores", "label"), better="higher", range=(0, 1)
+)
 def balanced_accuracy(
     outputs: Sequence[Any] | np.ndarray, targets: Sequence[int] | np.ndarray
 ) -> Scored:

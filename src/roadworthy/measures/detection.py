@@ -223,7 +223,7 @@ MAX_DETECTIONS = 100
 """COCO's: of one class in one image, the 100 best scores count."""
 
 
-@register("measures", "ap50", of=("boxes", "boxes"), better="higher")
+@register("measures", "ap50", of=("boxes", "boxes"), better="higher", range=(0, 1))
 def ap50(
     outputs: Sequence[Boxes | None],
     targets: Sequence[Boxes],
@@ -243,7 +243,7 @@ def ap50(
     )
 
 
-@register("measures", "recall", of=("boxes", "boxes"), better="higher")
+@register("measures", "recall", of=("boxes", "boxes"), better="higher", range=(0, 1))
 def recall(
     outputs: Sequence[Boxes | None],
     targets: Sequence[Boxes],
@@ -266,7 +266,7 @@ def recall(
     )
 
 
-@register("measures", "precision", of=("boxes", "boxes"), better="higher")
+@register("measures", "precision", of=("boxes", "boxes"), better="higher", range=(0, 1))
 def precision(
     outputs: Sequence[Boxes | None],
     targets: Sequence[Boxes],

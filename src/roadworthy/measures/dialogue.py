@@ -32,7 +32,7 @@ from roadworthy.measures.scored import (
 from roadworthy.registry import register
 
 
-@register("measures", "success_rate", of=("episode", "goal"), better="higher")
+@register("measures", "success_rate", of=("episode", "goal"), better="higher", range=(0, 1))
 def success_rate(outputs: Sequence[Any], targets: Sequence[Any]) -> Scored:
     """Share of episodes whose outcome meets every constraint of the goal (Wang et al. 2022, eq. 4)."""
     same_cases(outputs, targets)
@@ -43,7 +43,7 @@ def success_rate(outputs: Sequence[Any], targets: Sequence[Any]) -> Scored:
     return Scored.proportion(np.array(met, dtype=np.float64))
 
 
-@register("measures", "turns", of=("episode", "goal"), better="lower")
+@register("measures", "turns", of=("episode", "goal"), better="lower", range=(0, math.inf))
 def turns(outputs: Sequence[Any], targets: Sequence[Any], *, limit: int | None = None) -> Scored:
     """Mean number of turns; more than `limit` is a failure, and no answer costs as much as the longest episode."""
     same_cases(outputs, targets)

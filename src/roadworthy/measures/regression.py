@@ -34,7 +34,7 @@ from roadworthy.measures.scored import (
 from roadworthy.registry import register
 
 
-@register("measures", "rmse", of=("vector", "vector"), better="lower")
+@register("measures", "rmse", of=("vector", "vector"), better="lower", range=(0, math.inf))
 def rmse(
     outputs: Sequence[Any] | np.ndarray,
     targets: Sequence[Any] | np.ndarray,
@@ -59,7 +59,7 @@ def rmse(
     )
 
 
-@register("measures", "mae", of=("vector", "vector"), better="lower")
+@register("measures", "mae", of=("vector", "vector"), better="lower", range=(0, math.inf))
 def mae(
     outputs: Sequence[Any] | np.ndarray,
     targets: Sequence[Any] | np.ndarray,

@@ -13,6 +13,7 @@ would have there, whichever is more (see `silence`).
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
@@ -44,7 +45,7 @@ def words(text: str, *, normalise: bool = True) -> list[str]:
     return (_PUNCTUATION.sub(" ", text.replace("’", "'").lower()) if normalise else text).split()
 
 
-@register("measures", "wer", of=("text", "text"), better="lower", extra=EXTRA)
+@register("measures", "wer", of=("text", "text"), better="lower", extra=EXTRA, range=(0, math.inf))
 def wer(
     outputs: Sequence[str | None],
     targets: Sequence[str],
@@ -59,7 +60,7 @@ def wer(
     return _error_rate(outputs, targets, lambda text: words(text, normalise=normalise), tolerance)
 
 
-@register("measures", "cer", of=("text", "text"), better="lower", extra=EXTRA)
+@register("measures", "cer", of=("text", "text"), better="lower", extra=EXTRA, range=(0, math.inf))
 def cer(
     outputs: Sequence[str | None],
     targets: Sequence[str],

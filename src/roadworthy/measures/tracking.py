@@ -42,7 +42,7 @@ from roadworthy.registry import register
 _NOTHING = Tracks.of([], [], [])
 
 
-@register("measures", "mota", of=("tracks", "tracks"), better="higher")
+@register("measures", "mota", of=("tracks", "tracks"), better="higher", range=(-math.inf, 1))
 def mota(
     outputs: Sequence[Tracks | None],
     targets: Sequence[Tracks],
@@ -70,7 +70,7 @@ def mota(
     )
 
 
-@register("measures", "idf1", of=("tracks", "tracks"), better="higher")
+@register("measures", "idf1", of=("tracks", "tracks"), better="higher", range=(0, 1))
 def idf1(
     outputs: Sequence[Tracks | None],
     targets: Sequence[Tracks],

@@ -15,20 +15,6 @@ from typing import Any
 from roadworthy import registry
 from roadworthy.claims import Quantity
 
-SHARES = (
-    "accuracy",
-    "ap50",
-    "balanced_accuracy",
-    "error_rate",
-    "idf1",
-    "precision",
-    "recall",
-    "success_rate",
-    "top_k",
-)
-"""Measures between 0 and 1. A measure of another package says so by its trait `range`."""
-AT_LEAST_0 = ("wer", "cer", "rmse", "mae", "turns")
-
 
 def installed_sections() -> dict[str, Any]:
     """The sections of the assessment file by name, ours and those of other packages, as classes."""
@@ -41,18 +27,10 @@ def quantities() -> dict[str, Quantity]:
 
 
 def measure_quantity(name: str) -> Quantity:
-    """A measure as a quantity."""
+    """A measure as a quantity; its trait `range` says what it can be."""
     component = registry.components("measures").get(name)
     traits = component.traits if component else {}
-    low, high = -math.inf, math.inf
-    if traits.get("range") is not None:
-        low, high = map(float, traits["range"])
-    elif name in SHARES:
-        low, high = 0.0, 1.0
-    elif name == "mota":
-        high = 1.0
-    elif name in AT_LEAST_0:
-        low = 0.0
+    low, high = map(float, traits.get("range", (-math.inf, math.inf)))
     better = "lower" if traits.get("better") == "lower" else "higher"
     return Quantity(name, "", better, low, high, "plain")  # type: ignore[arg-type]
 

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -232,7 +232,7 @@ class Typicality(_Likelihood):
     nats.
 
     The mean is that of a share of the reference pictures, `held_out`, which the flow was not fitted
-    on. `how` may be "likelihood": minus the log-likelihood itself.
+    on.
     """
 
     name = "typicality"
@@ -240,7 +240,6 @@ class Typicality(_Likelihood):
     def __init__(
         self,
         *,
-        how: Literal["typicality", "likelihood"] = "typicality",
         held_out: float = 0.2,
         levels: int = 2,
         steps: int = 4,
@@ -255,15 +254,11 @@ class Typicality(_Likelihood):
         super().__init__(
             **sizes, epochs=epochs, side=side, seed=seed, device=device, memory_mb=memory_mb
         )
-        if how not in ("typicality", "likelihood"):
-            raise ValueError(
-                f"typicality: how is {how!r}; 'typicality' or 'likelihood' was expected"
-            )
         if not 0 < held_out < 1:
             raise ValueError(
                 f"typicality: held_out is {held_out}; a share between 0 and 1 was expected"
             )
-        self.how, self.held_out = how, held_out
+        self.held_out = held_out
 
     def _learn(self, pictures: np.ndarray | Sequence[Any]) -> dict[str, np.ndarray]:
         if len(pictures) < 2:
@@ -275,12 +270,7 @@ class Typicality(_Likelihood):
         return learned | {"expected": np.array(expected.mean())}
 
     def _risk(self, pictures: np.ndarray | Sequence[Any]) -> np.ndarray:
-        unlikely = super()._risk(pictures)
-        return (
-            unlikely
-            if self.how == "likelihood"
-            else np.abs(unlikely + float(self._learned["expected"]))
-        )
+        return np.abs(super()._risk(pictures) + float(self._learned["expected"]))
 
 
 @register("supervisors", "dlpra_typicality")

@@ -10,17 +10,14 @@ circumstances, and its `truth` is then, case by case, whether it is one of these
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from roadworthy import registry
 from roadworthy.data.values import Kind
 from roadworthy.subject.needs import Request
 from roadworthy.subject.trace import ModuleTrace
-from roadworthy.supervisors.keeping import ABOUT
 
 
 @runtime_checkable
@@ -74,30 +71,3 @@ def reduce_steps(
     reduced = np.full(len(cases), -np.inf)
     np.maximum.at(reduced, rows[given], scores[given])
     return np.where(count > 0, reduced, np.nan)
-
-
-def load_supervisor(folder: Path, subject_fingerprint: str) -> Supervisor:
-    """A fitted supervisor from the folder that it was saved in, for the module of this fingerprint.
-
-    Another subject's, a shortened or a changed file is refused with what to do.
-    """
-    path = Path(folder) / ABOUT
-    try:
-        about = json.loads(path.read_text())
-        name, parameters = str(about["supervisor"]), dict(about["parameters"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(
-            f"{path} cannot be read as the description of a saved supervisor ({type(error).__name__}: {error}); "
-            "name a folder that an assessment wrote under supervisors/"
-        ) from error
-    try:
-        supervisor: Any = registry.get("supervisors", name).bind(**parameters)
-    except registry.RegistryError as error:
-        raise ValueError(f"{path}: {error.args[0]}") from error
-    if not subject_fingerprint:
-        raise ValueError(
-            "give the fingerprint of the module that is to be supervised; a run's record has it under subject"
-        )
-    supervisor.meta["subject"] = subject_fingerprint
-    supervisor.load(Path(folder))
-    return supervisor  # type: ignore[no-any-return]
