@@ -216,7 +216,7 @@ def test_a_folder_is_read_as_one(tmp_path):
     write(folder / "four.jsonl", ["a"], [[0.5, 0.5]])
     with pytest.raises(
         SubjectError,
-        match=r"'a' has two predictions in four\.jsonl and one\.jsonl",
+        match=r"'a' has two predictions: four\.jsonl, line 1 and one\.jsonl, line 1",
     ):
         build(tmp_path, "preds")
 
@@ -263,7 +263,7 @@ def test_coco_results_are_boxes_by_image(tmp_path):
         (
             "p.jsonl",
             '{"id": "a", "scores": [1, 0]}\n{"id": "a", "scores": [1, 0]}\n',
-            "two predictions in p.jsonl",
+            "two predictions: p.jsonl, line 1",
         ),
         (
             "p.jsonl",
@@ -275,7 +275,7 @@ def test_coco_results_are_boxes_by_image(tmp_path):
         ("p.jsonl", '{"id": "a", "text": "x"}\n', "line 1 has no 'scores'; .* it has: id, text"),
         ("p.jsonl", '{"id": "a", "scores": ["x"]}\n', "line 1 holds scores that are not numbers"),
         ("p.csv", "id,a,b\n1,0.5,0.5\n2,0.5\n", "line 3: has 2 cells for 3 columns"),
-        ("p.csv", "id,a,b\n1,0.5,half\n", "line 2 has 'half' in the column 'b'"),
+        ("p.csv", "id,a,b\n1,0.5,half\n", "line 2 holds scores that are not numbers .*'half'"),
         ("p.csv", "id,a,b\n", "has no rows"),
         ("p.csv", "id\n1\n", "no columns beside the id"),
         ("p.csv", "case,a\n1,2\n", "no column 'id'"),

@@ -14,7 +14,7 @@ import json
 import math
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -197,41 +197,22 @@ def encode_tensors(
     }
 
 
-class Answer(Mapping[str, np.ndarray]):
+class Answer(dict[str, Any]):
     """The tensors of an answer by name, each read when it is asked for: what nobody asks for need not be readable."""
 
     def __init__(self, document: Mapping[str, Any], outputs: Mapping[str, _Output]) -> None:
-        self.document, self._outputs = document, outputs
+        super().__init__(outputs)
+        self.document = document
 
     def __getitem__(self, name: str) -> np.ndarray:
-        return self._outputs[name].read()
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._outputs
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._outputs)
-
-    def __len__(self) -> int:
-        return len(self._outputs)
+        output: _Output = super().__getitem__(name)
+        return output.read()
 
 
 class _Output(NamedTuple):
     tensor: Mapping[str, Any]
     content: memoryview | None
     """Its bytes, where it comes as such."""
-
-    @property
-    def size(self) -> int:
-        """The bytes that its datatype and shape take; where they do not say, those that it has."""
-        shape, dtype = self.tensor.get("shape"), DATATYPES.get(str(self.tensor.get("datatype")))
-        if (
-            dtype is None
-            or not isinstance(shape, list)
-            or not all(isinstance(side, int) for side in shape)
-        ):
-            return len(self.content or b"")
-        return math.prod(shape) * np.dtype(dtype).itemsize
 
     def read(self) -> np.ndarray:
         tensor, content = self
@@ -244,14 +225,7 @@ class _Output(NamedTuple):
                 f"{called} is of type {datatype}; numbers were expected, as {', '.join(DATATYPES)}"
             )
         if content is None and "data" not in tensor:
-            shared = (
-                " but lies in shared memory"
-                if "shared_memory_region" in _parameters(tensor)
-                else ""
-            )
-            raise MalformedAnswer(
-                f"{called} has no data{shared}; have the server send it in the answer"
-            )
+            raise MalformedAnswer(f"{called} has no data; have the server send it in the answer")
         dtype = np.dtype(DATATYPES[datatype])
         try:
             if content is not None:
@@ -284,18 +258,28 @@ def decode_tensors(body: bytes, headers: Mapping[str, str]) -> Answer:
                 f"the server's answer says that output {tensor['name']!r} has {size!r} bytes; {left:,} are left of it"
             )
         content = None if size is None else memoryview(body)[place : place + size]
-        outputs[tensor["name"]] = output = _Output(tensor, content)
-        if size is not None and size != output.size:
+        expected = _size_of(tensor)
+        if size is not None and expected is not None and size != expected:
+            # Nobody would know where the next one begins.
             raise MalformedAnswer(
-                f"the server's answer says that output {tensor['name']!r} has {size:,} bytes; {output.size:,} were expected of its "
-                "datatype and shape, so that nobody knows where the next one begins"
+                f"the server's answer says that output {tensor['name']!r} has {size:,} bytes; {expected:,} were expected of its "
+                "datatype and shape"
             )
+        outputs[tensor["name"]] = _Output(tensor, content)
         place += size or 0
     if place < len(body):
         raise MalformedAnswer(
             f"the server's answer has {len(body) - place:,} bytes that are of no output"
         )
     return Answer(document, outputs)
+
+
+def _size_of(tensor: Mapping[str, Any]) -> int | None:
+    """The bytes that a tensor's datatype and shape take; None where they do not say."""
+    try:
+        return math.prod(tensor["shape"]) * np.dtype(DATATYPES[tensor["datatype"]]).itemsize
+    except (KeyError, TypeError):
+        return None
 
 
 def _parameters(tensor: Mapping[str, Any]) -> Mapping[str, Any]:

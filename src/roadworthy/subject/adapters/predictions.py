@@ -1,7 +1,7 @@
 """A subject of which only the predictions are there: files by case id, made on the target hardware or by another team.
 
-Every reader gives a `Part`: ids, what was predicted, and which cases failed where the predictions
-were made. What cannot be read is refused with the file and the line.
+Every reader gives rows: a case, what was predicted or why not, and where it stands. What cannot be
+read is refused with the file and the line.
 
 >>> import tempfile
 >>> from roadworthy.data.values import TASKS
@@ -20,11 +20,11 @@ from __future__ import annotations
 import json
 import re
 import zipfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -77,14 +77,15 @@ def predictions(
     """
     kind, files = task.output, _files(path, base)
     how = _reading(kind, classes, annotations, base)
-    parts = [_read_part(file, how) for file in files]
+    parts = [_read(file, how) for file in files]
+    rows = [row for part in parts for row in part.rows]
     module = PredictionsModule(
         kind,
         Path(path).name,
-        _index(parts),
-        _items(parts, kind),
-        {case: why for part in parts for case, why in part.errors.items()},
-        absent=Boxes.of([]) if any(p.absent_is_empty for p in parts) else None,
+        _index(rows),
+        _dense(rows, how) if kind.dense else [row.item for row in rows],
+        {row.case: row.error for row in rows if row.error},
+        absent=Boxes.of([]) if any(part.absent_is_empty for part in parts) else None,
         mark=f"{classes} {annotations and existing_file(annotations, base, what='COCO file').read_text()}",
         files=files,
     )
@@ -161,15 +162,20 @@ class PredictionsModule:
         return [case for case in self.index if case not in known]
 
 
-@dataclass(frozen=True)
-class Part:
+class Row(NamedTuple):
+    """One prediction, and where it stands."""
+
+    where: str
+    case: str
+    item: Any
+    """None if there is no answer."""
+    error: str = ""
+
+
+class Part(NamedTuple):
     """The predictions of one file, in its order."""
 
-    file: Path
-    ids: list[str]
-    items: Sequence[Any] | np.ndarray
-    """None, or a NaN row, where there is no answer."""
-    errors: Mapping[str, str] = field(default_factory=dict)
+    rows: list[Row]
     absent_is_empty: bool = False
     """Whether a case that is not listed has an empty answer, as in COCO results."""
 
@@ -234,65 +240,44 @@ def _reading(
     return ReadingOptions(kind, classes, images, {c: at for at, c in enumerate(order)})
 
 
-def _read_part(file: Path, how: ReadingOptions) -> Part:
+def _read(file: Path, how: ReadingOptions) -> Part:
     """The predictions in a file, by the ending of its name."""
     try:
         part = READERS[file.suffix.lower()](file, how)
     except DataError as error:
         raise SubjectError(str(error)) from error
-    if not part.ids and not part.absent_is_empty:
+    if not part.rows and not part.absent_is_empty:
         raise SubjectError(f"{file} holds no predictions; one row a case was expected")
     return part
 
 
-def _index(parts: Sequence[Part]) -> dict[str, int]:
-    """Where each case stands in the parts, one after the other; a case may stand only once."""
-    files: dict[str, Path] = {}
-    for part in parts:
-        for case in part.ids:
-            if case in files:
-                places = " and ".join(dict.fromkeys([files[case].name, part.file.name]))
-                raise SubjectError(f"the case {case!r} has two predictions in {places}; keep one")
-            files[case] = part.file
-    return {case: at for at, case in enumerate(files)}
-
-
-def _items(parts: Sequence[Part], kind: Kind) -> Sequence[Any] | np.ndarray:
-    if not kind.dense:
-        return [item for part in parts for item in part.items]
-    tables = [np.asarray(part.items) for part in parts]
-    # Of a file with nothing but failures the width is not known.
-    answering = [at for at, p in enumerate(parts) if len(p.errors) < len(p.ids)] or [0]
-    width = tables[answering[0]].shape[1]
-    for at, table in enumerate(tables):
-        if at not in answering:
-            tables[at] = np.full((len(table), width), np.nan, dtype=np.float32)
-        elif table.shape[1] != width:
-            raise SubjectError(
-                f"{parts[at].file.name} has {table.shape[1]} numbers a case and "
-                f"{parts[answering[0]].file.name} {width}; all files need the same (where they "
-                "hold bare labels, set classes)"
-            )
-    return np.concatenate(tables)
+def _index(rows: Sequence[Row]) -> dict[str, int]:
+    """Which row a case has; it may have only one."""
+    index: dict[str, int] = {}
+    for at, row in enumerate(rows):
+        if row.case in index:
+            places = f"{rows[index[row.case]].where} and {row.where}"
+            raise SubjectError(f"the case {row.case!r} has two predictions: {places}; keep one")
+        index[row.case] = at
+    return index
 
 
 def _rows(file: Path, rows: Iterable[tuple[str, Any]], how: ReadingOptions) -> Part:
-    """Rows of fields, each with its place: of JSON lines, of a JSON list, of a Parquet table."""
-    ids: list[str] = []
-    items: list[tuple[str, Any]] = []
-    errors: dict[str, str] = {}
+    """Rows of fields, each with its place in the file."""
+    found = []
     for place, row in rows:
         where = f"{file.name}, {place}"
         if not isinstance(row, Mapping) or row.get("id") is None:
             raise SubjectError(f"{where} has no id; every row needs the id of its case")
-        ids.append(str(row["id"]))
-        if row.get(ERROR) is not None:
-            errors.setdefault(ids[-1], str(row[ERROR]))
-            items.append((where, None))
-        else:
-            items.append((where, _item(where, row, how)))
-    found = _dense(items, how) if how.kind.dense else [item for _, item in items]
-    return Part(file, ids, found, errors)
+        error = str(row.get(ERROR) or "")
+        found.append(Row(where, str(row["id"]), None if error else _item(where, row, how), error))
+    return Part(found)
+
+
+def _numbered(columns: Mapping[str, Iterable[Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The rows of a table."""
+    for at, cells in enumerate(zip(*columns.values(), strict=True)):
+        yield f"row {at}", dict(zip(columns, cells, strict=True))
 
 
 def _item(where: str, row: Mapping[str, Any], how: ReadingOptions) -> Any:
@@ -309,8 +294,8 @@ def _item(where: str, row: Mapping[str, Any], how: ReadingOptions) -> Any:
     if kind.dense:
         try:
             item = np.asarray(row[key], dtype=np.float64)
-        except (TypeError, ValueError):
-            raise SubjectError(f"{where} holds {key} that are not numbers") from None
+        except (TypeError, ValueError) as error:
+            raise SubjectError(f"{where} holds {key} that are not numbers ({error})") from None
         if item.ndim != 1 or item.size == 0:
             raise SubjectError(f"{where} holds {key} of shape {item.shape}, not a row of numbers")
         return item
@@ -344,38 +329,27 @@ def _class_index(where: str, label: Any) -> int:
     )
 
 
-def _dense(items: Sequence[tuple[str, Any]], how: ReadingOptions) -> np.ndarray:
+def _dense(rows: Sequence[Row], how: ReadingOptions) -> np.ndarray:
     """Rows of one width, NaN where there is none; bare labels become one-hot."""
-    known = [(at, where, item) for at, (where, item) in enumerate(items) if item is not None]
-    labels = [item for _, _, item in known if isinstance(item, int)]
-    if labels and len(labels) == len(known):
-        width = how.classes or max(labels) + 1
-        values = np.full((len(items), width), np.nan)
-        for at, where, label in known:
-            if label >= width:
-                raise SubjectError(
-                    f"{where} has the label {label}; with {width} classes it is below {width}"
-                )
-            values[at] = np.arange(width) == label
-        return values.astype(np.float32)
-    width = next((len(item) for _, _, item in known if not isinstance(item, int)), 1)
-    values = np.full((len(items), width), np.nan)
-    for at, where, item in known:
-        if isinstance(item, int) or len(item) != width:
+    known = [(at, row) for at, row in enumerate(rows) if row.item is not None]
+    labels = [row.item for _, row in known if isinstance(row.item, int)]
+    bare = bool(labels) and len(labels) == len(known)
+    width = next((len(row.item) for _, row in known if not isinstance(row.item, int)), 1)
+    width = (how.classes or max(labels) + 1) if bare else width
+    values = np.full((len(rows), width), np.nan)
+    for at, (where, _, item, _) in known:
+        if bare and item >= width:
+            raise SubjectError(
+                f"{where} has the label {item}; with {width} classes it is below {width}"
+            )
+        if not bare and (isinstance(item, int) or len(item) != width):
             found = "a bare label" if isinstance(item, int) else f"{len(item)} numbers"
             raise SubjectError(f"{where} has {found}; the rows before it have {width} numbers")
-        values[at] = item
-    return narrow(values)
-
-
-def narrow(values: np.ndarray) -> np.ndarray:
-    """The same numbers as float32 where that loses nothing, else as float64: text does not say which they were."""
-    if values.dtype == np.float32:
-        return values
-    wide = values.astype(np.float64, copy=False)
+        values[at] = np.arange(width) == item if bare else item
+    # float32 where that loses nothing: text does not say which they were.
     with np.errstate(over="ignore"):
-        small = wide.astype(np.float32)
-    return small if np.array_equal(small, wide, equal_nan=True) else wide
+        small = values.astype(np.float32)
+    return small if np.array_equal(small, values, equal_nan=True) else values
 
 
 def _json_lines(file: Path, how: ReadingOptions) -> Part:
@@ -399,11 +373,7 @@ def _json(file: Path, how: ReadingOptions) -> Part:
         )
     if how.kind is BOXES and all(isinstance(d, Mapping) and "image_id" in d for d in document):
         return _coco_results(file, document, how)
-    return _rows(file, _numbered(document), how)
-
-
-def _numbered(rows: Iterable[Any]) -> Iterable[tuple[str, Any]]:
-    return ((f"row {at}", row) for at, row in enumerate(rows))
+    return _rows(file, ((f"row {at}", row) for at, row in enumerate(document)), how)
 
 
 def _coco_results(file: Path, document: Sequence[Mapping[str, Any]], how: ReadingOptions) -> Part:
@@ -427,11 +397,11 @@ def _coco_results(file: Path, document: Sequence[Mapping[str, Any]], how: Readin
             raise SubjectError(f"{where} is of the {unknown}, which the annotations do not list")
         corners = [x, y, x + width, y + height]
         found.setdefault(case, []).append((corners, _class_index(where, label), score))
-    boxes = [
-        Boxes.of([b for b, _, _ in rows], [n for _, n, _ in rows], [s for _, _, s in rows])
-        for rows in found.values()
+    rows = [
+        Row(file.name, case, Boxes.of(*(zip(*boxes, strict=True) if boxes else [[]])))
+        for case, boxes in found.items()
     ]
-    return Part(file, list(found), boxes, absent_is_empty=how.images is None)
+    return Part(rows, absent_is_empty=how.images is None)
 
 
 def _csv(file: Path, how: ReadingOptions) -> Part:
@@ -440,38 +410,18 @@ def _csv(file: Path, how: ReadingOptions) -> Part:
             f"{file.name}: CSV holds class scores, vectors or text; write {how.kind.name} as JSON lines"
         )
     table = CsvTable.read(file)
-    ids = table["id"]
-    errors = {i: e for i, e in zip(ids, table[ERROR], strict=True) if e} if ERROR in table else {}
-    if how.kind is TEXT:
-        texts = [None if i in errors else text for i, text in zip(ids, table["text"], strict=True)]
-        return Part(file, ids, texts, errors)
     names = _in_order([n for n in table.columns if n not in ("id", ERROR)])
     if not names:
         raise SubjectError(
             f"{file.name} has no columns beside the id; one column a number was expected"
         )
-    places = [f"{file.name}, line {line}" for line in table.lines]
-    if names == [LABEL] and how.kind is CLASS_SCORES:
-        labels = [
-            (where, None if case in errors else _class_index(where, cell))
-            for where, case, cell in zip(places, ids, table[LABEL], strict=True)
-        ]
-        return Part(file, ids, _dense(labels, how), errors)
-    values = np.full((len(ids), len(names)), np.nan)
-    for column, name in enumerate(names):
-        for row, cell in enumerate(table[name]):
-            if ids[row] not in errors:
-                values[row, column] = _number(places[row], name, cell)
-    return Part(file, ids, narrow(values), errors)
-
-
-def _number(where: str, column: str, cell: str) -> float:
-    try:
-        return float(cell)
-    except ValueError:
-        raise SubjectError(
-            f"{where} has {cell!r} in the column {column!r}; a number was expected"
-        ) from None
+    key = LABEL if names == [LABEL] and how.kind is CLASS_SCORES else how.keys[0]
+    cells = zip(*(table[name] for name in names), strict=True)
+    alone = how.kind is TEXT or key == LABEL
+    columns = {"id": table["id"], key: table[key] if alone else cells}
+    columns |= {ERROR: table[ERROR]} if ERROR in table else {}
+    rows = zip(table.lines, (row for _, row in _numbered(columns)), strict=True)
+    return _rows(file, ((f"line {line}", row) for line, row in rows), how)
 
 
 def _in_order(names: list[str]) -> list[str]:
@@ -492,15 +442,10 @@ def _parquet(file: Path, how: ReadingOptions) -> Part:
         table = pq.read_table(file)
     except (pa.ArrowInvalid, OSError) as error:
         raise SubjectError(f"{file.name} cannot be read as Parquet: {error}") from error
-    columns, (key, *_) = table.column_names, how.keys
-    cells: Any = table[key].combine_chunks() if key in columns else None
-    whole = cells is not None and not cells.null_count and "id" in columns
-    lists = whole and (pa.types.is_list(cells.type) or pa.types.is_fixed_size_list(cells.type))
-    if how.kind.dense and lists and len(set(cells.value_lengths().to_pylist())) == 1:
-        values = cells.flatten().to_numpy(zero_copy_only=False).reshape(len(cells), -1)
-        said = table[ERROR].to_pylist() if ERROR in columns else []
-        return _columns(file, table["id"].to_pylist(), values, said)
-    return _rows(file, _numbered(table.to_pylist()), how)
+    # Lists of numbers become arrays; a list of lists stays as it is.
+    columns = {name: table[name] for name in table.column_names}
+    read = {k: c.to_numpy() if how.kind.dense else c.to_pylist() for k, c in columns.items()}
+    return _rows(file, _numbered(read), how)
 
 
 def _npz(file: Path, how: ReadingOptions) -> Part:
@@ -522,15 +467,9 @@ def _npz(file: Path, how: ReadingOptions) -> Part:
         raise SubjectError(
             f"{file.name} has {len(arrays['id'])} ids and {len(values)} predictions; one row an id was expected"
         )
-    return _columns(file, arrays["id"], values, [str(e) for e in arrays.get(ERROR, [])])
-
-
-def _columns(file: Path, ids: Iterable[Any], values: np.ndarray, said: Sequence[Any]) -> Part:
-    """Predictions that come as one table of numbers."""
-    names = [str(i) for i in ids]
-    errors = {i: e for i, e in zip(names, said, strict=False) if e}
-    floats = values.dtype in (np.float32, np.float64)
-    return Part(file, names, values if floats else narrow(values), errors)
+    arrays[how.keys[0]] = values
+    read = {name: arrays[name] for name in ("id", how.keys[0], ERROR) if name in arrays}
+    return _rows(file, _numbered(read), how)
 
 
 READERS: dict[str, Callable[[Path, ReadingOptions], Part]] = {
