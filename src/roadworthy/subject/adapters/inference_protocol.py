@@ -225,7 +225,9 @@ class _Output(NamedTuple):
                 f"{called} is of type {datatype}; numbers were expected, as {', '.join(DATATYPES)}"
             )
         if content is None and "data" not in tensor:
-            raise MalformedAnswer(f"{called} has no data; have the server send it in the answer")
+            raise MalformedAnswer(
+                f"{called} has no data (it may lie in shared memory); have the server send it in the answer"
+            )
         dtype = np.dtype(DATATYPES[datatype])
         try:
             if content is not None:
