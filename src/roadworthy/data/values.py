@@ -19,6 +19,7 @@ and the kind's `problem` says what would be right.
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 from abc import ABC, abstractmethod
@@ -100,10 +101,6 @@ class Unreadable:
     reason: str
 
 
-CORNERS = ("boxes", "xyxy")
-"""Names under which a dict may hold the corners."""
-
-
 def as_array(item: Any) -> Any:
     """A tensor of another package as a numpy array; anything else as it is."""
     if isinstance(item, np.ndarray | np.generic) or not hasattr(item, "__array__"):
@@ -120,62 +117,6 @@ def as_row(item: Any) -> Any:
         item = [as_array(part) for part in item]
     array = _numbers(item)
     return array[0] if array is not None and array.ndim == 2 and len(array) == 1 else item
-
-
-def as_vector(item: Any) -> Any:
-    """One row of numbers; a single number is a row of one."""
-    array = _numbers(as_row(item))
-    return item if array is None else np.atleast_1d(array)
-
-
-def as_whole(item: Any) -> Any:
-    """A whole number, out of an array or tensor of one."""
-    array = np.asarray(as_array(item)) if hasattr(item, "__array__") else None
-    return (
-        int(array.reshape(-1)[0])
-        if array is not None and array.size == 1 and array.dtype.kind in "iub"
-        else item
-    )
-
-
-def as_boxes(item: Any) -> Any:
-    """Boxes from a dict with boxes, labels and scores, or from rows of x1 y1 x2 y2 [score [label]]."""
-    if isinstance(item, Boxes):
-        return item
-    if isinstance(item, Mapping):
-        corners = next((_table(item[k], 4) for k in CORNERS if k in item), None)
-        parts = [as_array(item.get(k)) for k in ("labels", "scores")]
-        return item if corners is None else _made(Boxes.of, item, corners, *parts)
-    table = _table(item, 4, 5, 6)
-    if table is None:
-        return item
-    labels = table[:, 5] if table.shape[1] == 6 else None
-    return _made(Boxes.of, item, table[:, :4], labels, table[:, 4] if table.shape[1] > 4 else None)
-
-
-def as_tracks(item: Any) -> Any:
-    """Tracks from a dict with ids, boxes and (for a whole case) steps, or from rows of [step] id x1
-    y1 x2 y2."""
-    if isinstance(item, Tracks):
-        return item
-    if isinstance(item, Mapping):
-        corners = next((_table(item[k], 4) for k in CORNERS if k in item), None)
-        if corners is None or "ids" not in item:
-            return item
-        steps = next(
-            (as_array(item[k]) for k in ("steps", "step") if k in item), np.zeros(len(corners))
-        )
-        return _made(Tracks.of, item, steps, as_array(item["ids"]), corners)
-    table = _table(item, 5, 6)
-    if table is None:
-        return item
-    steps = table[:, 0] if table.shape[1] == 6 else np.zeros(len(table))
-    return _made(Tracks.of, item, steps, table[:, -5], table[:, -4:])
-
-
-def as_text(item: Any) -> Any:
-    """A text, out of a dict with one under text."""
-    return item["text"] if isinstance(item, Mapping) and isinstance(item.get("text"), str) else item
 
 
 def described(item: Any) -> str:
@@ -215,17 +156,17 @@ def _table(item: Any, *widths: int) -> np.ndarray | None:
     return array if array is not None and array.ndim == 2 and array.shape[1] in widths else None
 
 
+def _corners(item: Mapping[str, Any]) -> np.ndarray | None:
+    """The corners that a dict holds."""
+    return next((_table(item[k], 4) for k in ("boxes", "xyxy") if k in item), None)
+
+
 def _made(build: Any, item: Any, *parts: Any) -> Any:
     """What `build` makes of the parts; the item itself where they are no numbers."""
     try:
         return build(*parts)
     except (ValueError, TypeError):
         return item
-
-
-AXES = 4
-"""The most axes an image or a stack of them has."""
-DTYPES = ("uint8", "uint16", "float32", "float64", "bool", "int64")
 
 
 def pack_arrays(items: Sequence[Any]) -> dict[str, Any]:
@@ -238,44 +179,27 @@ def pack_arrays(items: Sequence[Any]) -> dict[str, Any]:
     >>> [None if a is None else a.tolist() for a in unpack_arrays(pack_arrays(mixed))]
     [[[1, 1]], None, [[0.5], [0.5], [0.5]]]
     """
-    arrays = [None if i is None else np.asarray(i) for i in items]
-    if (
-        arrays
-        and all(a is not None for a in arrays)
-        and len({(a.shape, a.dtype) for a in arrays if a is not None}) == 1
-    ):
-        return {"values": np.stack([a for a in arrays if a is not None])}
-    pieces = [b"" if a is None else np.ascontiguousarray(a).tobytes() for a in arrays]
-    shapes = np.full((len(arrays), AXES), -1, dtype=np.int64)
-    for row, array in enumerate(arrays):
-        if array is not None:
-            shapes[row, : array.ndim] = array.shape
-    return {
-        "offsets": np.concatenate([[0], np.cumsum([len(p) for p in pieces])]).astype(np.int64),
-        "bytes": np.frombuffer(b"".join(pieces), dtype=np.uint8),
-        "shapes": shapes,
-        "types": np.array(
-            [-1 if a is None else DTYPES.index(a.dtype.name) for a in arrays], dtype=np.int64
-        ),
-    }
+    arrays = [np.asarray(i) for i in items if i is not None]
+    if len(arrays) == len(items) and len({(a.shape, a.dtype) for a in arrays}) == 1:
+        return {"values": np.stack(arrays)}
+    pieces = []
+    for item in items:
+        file = io.BytesIO()
+        if item is not None:
+            np.save(file, np.asarray(item), allow_pickle=False)
+        pieces.append(file.getvalue())
+    content = np.frombuffer(b"".join(pieces), dtype=np.uint8)
+    return {"offsets": offsets_of([len(p) for p in pieces]), "bytes": content}
 
 
 def unpack_arrays(parts: dict[str, Any]) -> Any:
     """The items again."""
     if "values" in parts:
         return parts["values"]
-    data = np.asarray(parts["bytes"]).tobytes()
-    offsets = parts["offsets"].tolist()
-    return [
-        None
-        if kind < 0
-        else np.frombuffer(data[start:stop], dtype=DTYPES[kind]).reshape(
-            [int(n) for n in shape if n >= 0]
-        )
-        for start, stop, shape, kind in zip(
-            offsets[:-1], offsets[1:], parts["shapes"], parts["types"].tolist(), strict=True
-        )
+    pieces = [
+        np.asarray(parts["bytes"][span]).tobytes() for span in spans_between(parts["offsets"])
     ]
+    return [np.load(io.BytesIO(p), allow_pickle=False) if p else None for p in pieces]
 
 
 def offsets_of(lengths: Sequence[int]) -> np.ndarray:
@@ -376,7 +300,9 @@ class _Labels(Kind):
     dense = True
 
     def read(self, item: Any) -> Any:
-        return as_whole(item)
+        """A whole number, out of an array or tensor of one."""
+        array = np.asarray(as_array(item)) if hasattr(item, "__array__") else np.zeros(0)
+        return int(array.item()) if array.size == 1 and array.dtype.kind in "iub" else item
 
     def problem(self, item: Any) -> str | None:
         if not isinstance(item, int | np.integer):
@@ -405,77 +331,90 @@ class _Vector(_Dense):
     name = "vector"
 
     def read(self, item: Any) -> Any:
-        return as_vector(item)
+        """One row of numbers; a single number is a row of one."""
+        array = _numbers(as_row(item))
+        return item if array is None else np.atleast_1d(array)
 
 
-class _Boxes(Kind):
-    name = "boxes"
+class _Rows(Kind):
+    """Items of any number of rows: the columns of all items, and where each item ends."""
 
-    def read(self, item: Any) -> Any:
-        return as_boxes(item)
+    type: type[Boxes] | type[Tracks]
+    columns: tuple[str, ...]
+    right = ""
 
     def problem(self, item: Any) -> str | None:
-        if not isinstance(item, Boxes):
-            right = "boxes are a dict with boxes (x1 y1 x2 y2), labels, scores, or roadworthy.Boxes"
-            return f"{described(item)}; {right}"
-        if not len(item.xyxy) == len(item.labels) == len(item.scores):
-            return f"has {len(item.xyxy)} boxes, {len(item.labels)} labels and {len(item.scores)} scores"
-        if not (np.isfinite(item.xyxy).all() and np.isfinite(item.scores).all()):
+        if not isinstance(item, self.type):
+            return f"{described(item)}; {self.right}"
+        parts = {name: getattr(item, name) for name in self.columns}
+        if len({len(part) for part in parts.values()}) > 1:
+            *most, last = (f"{len(part)} {ROWS_OF[name]}" for name, part in parts.items())
+            return f"has {', '.join(most)} and {last}"
+        if not all(np.isfinite(part).all() for part in parts.values()):
             return "has a NaN or infinite corner or score"
         if (item.xyxy[:, 2:] < item.xyxy[:, :2]).any():
             return "has a box whose second corner lies above or left of its first (x1 y1 x2 y2 is expected)"
         return None
 
     def pack(self, items: Sequence[Any]) -> Parts:
-        known = [Boxes.of(np.zeros((0, 4))) if i is None else i for i in items]
-        empty = Boxes.of(np.zeros((0, 4)))
-        return {
-            "offsets": offsets_of([len(b) for b in known]),
-            "xyxy": np.concatenate([b.xyxy for b in [empty, *known]]),
-            "labels": np.concatenate([b.labels for b in [empty, *known]]),
-            "scores": np.concatenate([b.scores for b in [empty, *known]]),
-        }
+        none = self.type.of(*[[]] * len(self.columns))
+        known = [none if i is None else i for i in items]
+        columns = {c: np.concatenate([getattr(i, c) for i in (none, *known)]) for c in self.columns}
+        return {"offsets": offsets_of([len(i) for i in known])} | columns
 
     def unpack(self, parts: Parts) -> Sequence[Any]:
         places = spans_between(parts["offsets"])
-        return [Boxes(parts["xyxy"][s], parts["labels"][s], parts["scores"][s]) for s in places]
+        return [self.type(*(parts[c][s] for c in self.columns)) for s in places]
 
 
-class _Tracks(Kind):
-    name = "tracks"
+ROWS_OF = {"xyxy": "boxes", "labels": "labels", "scores": "scores", "step": "steps", "ids": "ids"}
+
+
+class _Boxes(_Rows):
+    name = "boxes"
+    type, columns = Boxes, ("xyxy", "labels", "scores")
+    right = "boxes are a dict with boxes (x1 y1 x2 y2), labels, scores, or roadworthy.Boxes"
 
     def read(self, item: Any) -> Any:
-        return as_tracks(item)
+        """A dict with boxes, labels and scores, or rows of x1 y1 x2 y2 [score [label]]."""
+        if isinstance(item, Mapping):
+            corners = _corners(item)
+            parts = [as_array(item.get(k)) for k in ("labels", "scores")]
+            return item if corners is None else _made(Boxes.of, item, corners, *parts)
+        table = None if isinstance(item, Boxes) else _table(item, 4, 5, 6)
+        if table is None:
+            return item
+        labels = table[:, 5] if table.shape[1] == 6 else None
+        scores = table[:, 4] if table.shape[1] > 4 else None
+        return _made(Boxes.of, item, table[:, :4], labels, scores)
+
+
+class _Tracks(_Rows):
+    name = "tracks"
+    type, columns = Tracks, ("step", "ids", "xyxy")
+    right = "tracks are rows of id x1 y1 x2 y2, a dict with ids and boxes, or roadworthy.Tracks"
+
+    def read(self, item: Any) -> Any:
+        """A dict with ids, boxes and (for a whole case) steps, or rows of [step] id x1 y1 x2 y2."""
+        if isinstance(item, Mapping):
+            corners = _corners(item)
+            if corners is None or "ids" not in item:
+                return item
+            steps = item.get("steps", item.get("step", np.zeros(len(corners))))
+            return _made(Tracks.of, item, as_array(steps), as_array(item["ids"]), corners)
+        table = None if isinstance(item, Tracks) else _table(item, 5, 6)
+        if table is None:
+            return item
+        steps = table[:, 0] if table.shape[1] == 6 else np.zeros(len(table))
+        return _made(Tracks.of, item, steps, table[:, -5], table[:, -4:])
 
     def problem(self, item: Any) -> str | None:
-        if not isinstance(item, Tracks):
-            right = (
-                "tracks are rows of id x1 y1 x2 y2, a dict with ids and boxes, or roadworthy.Tracks"
-            )
-            return f"{described(item)}; {right}"
-        if not len(item.step) == len(item.ids) == len(item.xyxy):
-            return f"has {len(item.step)} steps, {len(item.ids)} ids and {len(item.xyxy)} boxes"
-        if not np.isfinite(item.xyxy).all():
-            return "has a NaN or infinite corner"
-        if (item.xyxy[:, 2:] < item.xyxy[:, :2]).any():
-            return "has a box whose second corner lies above or left of its first (x1 y1 x2 y2 is expected)"
-        if len(set(zip(item.step.tolist(), item.ids.tolist(), strict=True))) < len(item):
+        problem = super().problem(item)
+        if problem is None and len(
+            set(zip(item.step.tolist(), item.ids.tolist(), strict=True))
+        ) < len(item):
             return "names an identity twice in one step; one box an identity and step is expected"
-        return None
-
-    def pack(self, items: Sequence[Any]) -> Parts:
-        empty = Tracks.of([], [], [])
-        known = [empty if i is None else i for i in items]
-        return {
-            "offsets": offsets_of([len(t) for t in known]),
-            "step": np.concatenate([t.step for t in [empty, *known]]),
-            "ids": np.concatenate([t.ids for t in [empty, *known]]),
-            "xyxy": np.concatenate([t.xyxy for t in [empty, *known]]),
-        }
-
-    def unpack(self, parts: Parts) -> Sequence[Any]:
-        places = spans_between(parts["offsets"])
-        return [Tracks(parts["step"][s], parts["ids"][s], parts["xyxy"][s]) for s in places]
+        return problem
 
     def join(self, steps: Sequence[Any]) -> Any:
         """The steps one after the other, numbered from 0."""
@@ -493,38 +432,48 @@ class _Text(Kind):
     name = "text"
 
     def read(self, item: Any) -> Any:
-        return as_text(item)
+        """A text, out of a dict with one under text."""
+        text = item.get("text") if isinstance(item, Mapping) else None
+        return text if isinstance(text, str) else item
 
     def problem(self, item: Any) -> str | None:
         return None if isinstance(item, str) else f"{described(item)}, not text"
 
     def pack(self, items: Sequence[Any]) -> Parts:
-        return {"text": [None if i is None else str(i) for i in items]}
+        return {"text": [None if i is None else self.written(i) for i in items]}
 
     def unpack(self, parts: Parts) -> Sequence[Any]:
-        return list(parts["text"])
+        return [None if t is None else self.parsed(t) for t in parts["text"]]
+
+    def written(self, item: Any) -> str:
+        """An item as text."""
+        return str(item)
+
+    def parsed(self, text: str) -> Any:
+        """The item again."""
+        return text
 
 
-class _Goal(Kind):
+class _Goal(_Text):
     """What an episode is to achieve: names and values."""
 
     name = "goal"
 
+    def read(self, item: Any) -> Any:
+        return item
+
     def problem(self, item: Any) -> str | None:
-        return (
-            None
-            if isinstance(item, Mapping)
-            else f"is {type(item).__name__}, not a goal (names and values)"
-        )
+        known = isinstance(item, Mapping)
+        return None if known else f"is {type(item).__name__}, not a goal (names and values)"
 
-    def pack(self, items: Sequence[Any]) -> Parts:
-        return {"text": [None if i is None else json.dumps(dict(i), sort_keys=True) for i in items]}
+    def written(self, item: Any) -> str:
+        return json.dumps(dict(item), sort_keys=True)
 
-    def unpack(self, parts: Parts) -> Sequence[Any]:
-        return [None if t is None else json.loads(t) for t in parts["text"]]
+    def parsed(self, text: str) -> Any:
+        return json.loads(text)
 
 
-class _Episode(Kind):
+class _Episode(_Goal):
     name = "episode"
 
     def problem(self, item: Any) -> str | None:
@@ -533,12 +482,12 @@ class _Episode(Kind):
         right = "a step gives a dict of what happened in it, with what was reached under outcome"
         return f"{described(item)}; {right}"
 
-    def pack(self, items: Sequence[Any]) -> Parts:
-        return {"text": [None if i is None else _episode_json(i) for i in items]}
+    def written(self, item: Any) -> str:
+        return super().written(vars(item) if isinstance(item, Episode) else item)
 
-    def unpack(self, parts: Parts) -> Sequence[Any]:
-        loaded = [None if t is None else json.loads(t) for t in parts["text"]]
-        return [None if e is None else Episode(tuple(e["turns"]), e["outcome"]) for e in loaded]
+    def parsed(self, text: str) -> Any:
+        found = json.loads(text)
+        return Episode(tuple(found["turns"]), found["outcome"])
 
     def join(self, steps: Sequence[Any]) -> Any:
         """The turns in order; the outcome is the last one said."""
@@ -551,12 +500,6 @@ class _Episode(Kind):
             (s["outcome"] for s in reversed(turns) if "outcome" in s), {}
         )
         return Episode(tuple({k: v for k, v in t.items() if k != "outcome"} for t in turns), last)
-
-
-def _episode_json(item: Any) -> str:
-    if isinstance(item, Episode):
-        item = {"turns": list(item.turns), "outcome": item.outcome}
-    return json.dumps(item, sort_keys=True)
 
 
 class _Image(Kind):
