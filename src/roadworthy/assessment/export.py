@@ -34,10 +34,10 @@ from roadworthy.data.values import AUDIO, FRAMES, GOAL, IMAGE, TEXT, VECTOR, Kin
 from roadworthy.execution.plan import Plan, resolve
 from roadworthy.execution.progress import Progress, Silent
 from roadworthy.spec import Assessment, supervisor_parameters
-from roadworthy.store.cache import whole_folder
 from roadworthy.subject.module import Answers, Context, SubjectError
 from roadworthy.subject.needs import Input, Output, Request
 from roadworthy.subject.system import INPUT, single
+from roadworthy.subject.trace import whole_folder
 
 COLUMNS = ("id", "file", "sample", "circumstance", "level", "group")
 BLOCK = 64

@@ -38,10 +38,10 @@ from roadworthy.execution.versions import code_version, libraries, source_of
 from roadworthy.registry import did_you_mean
 from roadworthy.spec import supervisor_label, supervisor_name, supervisor_parameters
 from roadworthy.store import ChunkCache
-from roadworthy.store.cache import KeptScores, whole_folder
+from roadworthy.store.cache import KeptScores
 from roadworthy.subject.needs import Input, Layer, Output, Request, Score
 from roadworthy.subject.system import INPUT, System
-from roadworthy.subject.trace import SYSTEM, ModuleTrace, Trace, concatenate
+from roadworthy.subject.trace import SYSTEM, ModuleTrace, Trace, concatenate, whole_folder
 from roadworthy.supervisors.supervisor import reduce_steps
 
 REFUSALS = (ValueError, RuntimeError)

@@ -17,17 +17,15 @@ from __future__ import annotations
 import os
 import shutil
 import time
-import uuid
 import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from roadworthy.subject.trace import Trace, link_chunk, read_manifest
+from roadworthy.subject.trace import Trace, link_chunk, partial_name, read_manifest
 
 _T = TypeVar("_T")
 PASSING = "passing"
@@ -104,7 +102,7 @@ class ChunkCache:
         """Keep the scores of a chunk's cases, whole or not at all."""
         path = self.supervisor(supervisor) / "scores" / f"{chunk}.npz"
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial = _partial(path)
+        partial = partial_name(path)
         try:
             with partial.open("wb") as stream:
                 np.savez(stream, scores=kept.scores, seconds=kept.seconds)
@@ -137,24 +135,6 @@ class ChunkCache:
                     partial.unlink(missing_ok=True)
 
 
-@contextmanager
-def whole_folder(path: Path) -> Iterator[Path]:
-    """A folder to fill that is there whole or not at all, in place of an earlier one."""
-    partial = _partial(path)
-    partial.mkdir(parents=True)
-    try:
-        yield partial
-        shutil.rmtree(path, ignore_errors=True)
-        try:
-            partial.rename(path)
-        except OSError:
-            # Another process may have put the same there meanwhile.
-            if not path.is_dir():
-                raise
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-
-
 def _again_if_away(use: Callable[[], _T]) -> _T:
     """Another process may be putting a new chunk in the place of the old one."""
     try:
@@ -164,16 +144,9 @@ def _again_if_away(use: Callable[[], _T]) -> _T:
         return use()
 
 
-def _partial(path: Path) -> Path:
-    """A name of its own for what is not yet whole; `sweep` knows by it whose it is."""
-    return path.with_name(f"{path.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}.partial")
-
-
 def _alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
+    except OSError as error:
+        return isinstance(error, PermissionError)
     return True

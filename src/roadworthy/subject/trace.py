@@ -11,7 +11,8 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -69,25 +70,16 @@ class Trace:
         self, folder: Path, *, about: Mapping[str, Any] | None = None, replace: bool = False
     ) -> None:
         """Write a chunk, whole or not at all; one that is there already stays, unless it is to be replaced."""
-        partial = _partial(folder)
-        partial.mkdir(parents=True)
-        try:
+        with whole_folder(folder, replace=replace) as partial:
             manifest = {name: self._write(partial, name) for name in self.modules}
-            sizes = {p.name: p.stat().st_size for p in partial.iterdir()}
-            hashes = {p.name: _hash_of(p) for p in partial.iterdir()}
-            about = dict(about or {})
             content = {
                 "format": FORMAT,
                 "modules": manifest,
-                "sizes": sizes,
-                "hashes": hashes,
-                "about": about,
+                "sizes": {p.name: p.stat().st_size for p in partial.iterdir()},
+                "hashes": {p.name: _hash_of(p) for p in partial.iterdir()},
+                "about": dict(about or {}),
             }
             (partial / MANIFEST).write_text(json.dumps(content))
-            _put_in_place(partial, folder, replace=replace)
-        except BaseException:
-            shutil.rmtree(partial, ignore_errors=True)
-            raise
 
     def _write(self, folder: Path, name: str) -> dict[str, Any]:
         """One module. What the system answers is what one of its modules answered, and is written once.
@@ -158,21 +150,18 @@ def concatenate(parts: Sequence[ModuleTrace]) -> ModuleTrace:
 
 
 def _column(name: str, parts: Sequence[ModuleTrace], like: np.ndarray) -> np.ndarray:
-    found = [p.columns.get(name) for p in parts]
-    fits = [
-        c is not None and (c.shape[1:] == like.shape[1:] or p.ok.any())
-        for p, c in zip(parts, found, strict=True)
-    ]
-    return np.concatenate(
-        [c if fit else _nothing(len(p), like) for p, c, fit in zip(parts, found, fits, strict=True)]
-    )
+    def filled(part: ModuleTrace) -> np.ndarray:
+        own = part.columns.get(name)
+        fits = own is not None and (own.shape[1:] == like.shape[1:] or part.ok.any())
+        return own if own is not None and fits else _nothing(len(part), like)
+
+    return np.concatenate([filled(part) for part in parts])
 
 
 def _nothing(rows: int, like: np.ndarray) -> np.ndarray:
     """As many rows of NaN, as wide and as exact as those of `like`."""
-    return np.full(
-        (rows, *like.shape[1:]), np.nan, dtype=like.dtype if like.dtype.kind == "f" else np.float64
-    )
+    dtype = like.dtype if like.dtype.kind == "f" else np.float64
+    return np.full((rows, *like.shape[1:]), np.nan, dtype=dtype)
 
 
 def _of_one_width(kind: Kind, columns: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -277,18 +266,25 @@ def link_chunk(source: Path, target: Path) -> None:
     """Put a chunk into another folder: by hard links where the file system allows, else by copying."""
     if _same(source, target):
         return
-    partial = _partial(target)
-    partial.mkdir(parents=True)
-    try:
+    with whole_folder(target) as partial:
         for path in source.iterdir():
             try:
                 os.link(path, partial / path.name)
             except OSError:
                 shutil.copy2(path, partial / path.name)
-        _put_in_place(partial, target, replace=True)
-    except BaseException:
+
+
+@contextmanager
+def whole_folder(folder: Path, *, replace: bool = True) -> Iterator[Path]:
+    """A folder to fill that is there whole or not at all; one that is there already is replaced, or
+    else stays if it is a whole chunk."""
+    partial = partial_name(folder)
+    partial.mkdir(parents=True)
+    try:
+        yield partial
+        _put_in_place(partial, folder, replace=replace)
+    finally:
         shutil.rmtree(partial, ignore_errors=True)
-        raise
 
 
 def _same(one: Path, other: Path) -> bool:
@@ -309,14 +305,13 @@ def _put_in_place(partial: Path, folder: Path, *, replace: bool) -> None:
             if not folder.exists():
                 raise
         if _same(partial, folder) or (not replace and is_whole(folder)):
-            break
-        old = _partial(folder)
+            return
+        old = partial_name(folder)
         try:
             folder.rename(old)
         except FileNotFoundError:
             continue
         shutil.rmtree(old, ignore_errors=True)
-    shutil.rmtree(partial, ignore_errors=True)
 
 
 def _hash_of(path: Path) -> str:
@@ -324,6 +319,6 @@ def _hash_of(path: Path) -> str:
         return hashlib.file_digest(content, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
-def _partial(folder: Path) -> Path:
+def partial_name(folder: Path) -> Path:
     """A temporary name that says which process writes there, so that what a dead one left can be swept away."""
     return folder.with_name(f"{folder.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}.partial")
