@@ -291,31 +291,9 @@ def _content(leaf: Any) -> bytes:
 
 @contextmanager
 def warned(requests: Sequence[Request]) -> Iterator[None]:
-    """In here, what goes wrong is told about the requests and does no harm to anything else."""
-    try:
-        yield
-    except Exception as error:
-        for request in requests:
-            warnings.warn(f"{request.column} cannot be had of some cases: {error}", stacklevel=3)
+    """In here, what goes wrong is said as a warning about the requests and does no harm to anything
+    else: a supervisor never changes what the subject said, or how often it was right.
 
-
-def nothing_of(request: Request, answer: Any) -> np.ndarray:
-    """NaN for every case, as wide as what is asked for would be."""
-    width: tuple[int, ...] = ()
-    if isinstance(request, Passes):
-        width = (2,) if request.distance is not None else (2 * answer.shape[1] + 1,)
-    return np.full((len(answer), *width), np.nan)
-
-
-@dataclass(frozen=True)
-class Beside:
-    """A batch with its answers, and the passes and gradients that are made beside them.
-
-    A request is a supervisor's. Where it cannot be met for a case, the case has NaN there and keeps
-    its answer: a supervisor never changes what the subject said, or how often it was right. What
-    went wrong is told as a warning.
-
-    >>> import warnings
     >>> with warnings.catch_warnings(record=True) as said:
     ...     warnings.simplefilter("always")
     ...     with warned([Gradient("ones_input")]):
@@ -323,80 +301,11 @@ class Beside:
     >>> str(said[0].message)
     'gradient.ones_input cannot be had of some cases: no gradient'
     """
-
-    prepared: np.ndarray
-    answer: Any
-    kind: Kind
-    device: str
-    context: Context
-
-    def passes_asked(self) -> dict[tuple[int, float | None], list[Passes]]:
-        """The requests by number of passes and rate: those that share them read the same passes."""
-        asked: dict[tuple[int, float | None], list[Passes]] = {}
-        for request in self.context.requests:
-            if isinstance(request, Passes):
-                asked.setdefault((request.n, request.rate), []).append(request)
-        return asked
-
-    def passes(
-        self, dropout: Dropout, n: int, requests: Sequence[Passes]
-    ) -> dict[Request, np.ndarray]:
-        """What is asked of n passes: through all cases at once where that is right, else through
-        one after the other."""
-        batch = self._batch()
-        if dropout.together(batch):
-            # If that fails, it is for some case under some mask: alone, only that one does.
-            with warned(()):
-                return self._reduced(dropout, batch, slice(None), n, requests)
-        rows: dict[Request, list[np.ndarray]] = {r: [] for r in requests}
-        for part in (slice(i, i + 1) for i in range(len(batch))):
-            one: dict[Request, np.ndarray] = {}
-            with warned(requests):
-                one = self._reduced(dropout, batch[part], part, n, requests)
-            for r in requests:
-                rows[r].append(one[r] if r in one else nothing_of(r, self.answer[part]))
-        return {r: np.concatenate(columns) for r, columns in rows.items()}
-
-    def _reduced(
-        self, dropout: Dropout, batch: Any, part: slice, n: int, requests: Sequence[Passes]
-    ) -> dict[Request, np.ndarray]:
-        answer = sound(self.answer[part], self.kind)
-        raws = dropout.passes(batch, n, seed=self.context.seed, module=self.context.module)
-        with closing(raws):
-            read = (sound(answers_in(raw, len(answer), self.kind), self.kind) for raw in raws)
-            columns = read if len(requests) == 1 else list(read)
-            return {r: reduced(r, self.kind, answer, columns) for r in requests}
-
-    def norms(self, gradients: Gradients) -> dict[Request, np.ndarray]:
-        """The norms of gradients that are asked for; NaN where there is no answer that could have
-        one."""
-        found: dict[Request, np.ndarray] = {}
-        for request in self.context.requests:
-            if isinstance(request, Gradient):
-                with warned([request]):
-                    norms = self._norms(gradients, request.definition)
-                    found[request] = np.where(np.isfinite(self.answer).all(axis=1), norms, np.nan)
-        return found
-
-    def _norms(self, gradients: Gradients, definition: str) -> np.ndarray:
-        batch = self._batch()
-        with drawing(self.device, self.context.seed, self.context.module, "gradient"):
-            try:
-                return gradients.norms(definition, batch)
-            except SubjectError:
-                raise
-            except Exception:
-                # One case may be the reason, and the others have a gradient.
-                norms = np.full(len(batch), np.nan)
-                for i in range(len(batch)):
-                    with warned([Gradient(definition)]):
-                        norms[i] = gradients.norms(definition, batch[i : i + 1])[0]
-                return norms
-
-    def _batch(self) -> Any:
-        import torch
-
-        return torch.from_numpy(self.prepared).to(self.device)
+    try:
+        yield
+    except Exception as error:
+        for request in requests:
+            warnings.warn(f"{request.column} cannot be had of some cases: {error}", stacklevel=3)
 
 
 SCRIPTED = "the model is scripted, and nothing inside it can be seen"
@@ -503,6 +412,8 @@ class TorchModule(ImageModule):
     def batch(self, inputs: Mapping[str, Sequence[Any]], context: Context) -> Answers:
         """The answers for the images, and the layers that are asked for, from one forward pass;
         passes and gradients beside it."""
+        import torch
+
         images = inputs["image"]
         answers: list[Any] = []
         granted = [r for r in context.requests if isinstance(r, Layer | Input | Passes | Gradient)]
@@ -518,10 +429,9 @@ class TorchModule(ImageModule):
             raw, seen = self._forward(prepared, wanted, context)
             answers.append(answers_in(raw, len(prepared), self.kind))
             with running(self.threads):
-                beside = Beside(kept, answers[-1], self.kind, self.device, context)
-                found = seen | self._passes(beside)
-                if any(isinstance(r, Gradient) for r in granted):
-                    found |= beside.norms(self.gradients)
+                batch = torch.from_numpy(kept).to(self.device)
+                found = seen | self._passes(batch, answers[-1], context)
+                found |= self._norms(batch, answers[-1], context)
             for r in granted:
                 made = kept if isinstance(r, Input) else found.get(r)
                 extras[r].append(self._nothing(r, answers[-1]) if made is None else made)
@@ -530,13 +440,66 @@ class TorchModule(ImageModule):
             {r: np.concatenate(parts) for r, parts in extras.items()},
         )
 
-    def _passes(self, beside: Beside) -> dict[Request, np.ndarray]:
+    def _passes(self, batch: Any, answer: Any, context: Context) -> dict[Request, np.ndarray]:
+        """What is asked of passes with dropout. Requests of one number and rate read the same passes;
+        these go through all cases at once where that is right, else through one after the other."""
         found: dict[Request, np.ndarray] = {}
-        for (n, rate), requests in beside.passes_asked().items():
+        passes = [r for r in context.requests if isinstance(r, Passes)]
+        for n, rate in dict.fromkeys((r.n, r.rate) for r in passes):
             if rate not in self.with_dropout:
                 places = sites(self.model, rate, self._head)
                 self.with_dropout[rate] = Dropout(self.model, places, self._read)
-            found |= beside.passes(self.with_dropout[rate], n, requests)
+            dropout, asked = (
+                self.with_dropout[rate],
+                [r for r in passes if (r.n, r.rate) == (n, rate)],
+            )
+            made: dict[Request, np.ndarray] = {}
+            if dropout.together(batch):
+                # If that fails, it is for some case under some mask: alone, only that one does.
+                with warned(()):
+                    made = self._reduced(dropout, asked, batch, answer, context)
+            if not made:
+                rows = []
+                for part in (slice(i, i + 1) for i in range(len(batch))):
+                    rows.append({r: self._nothing(r, answer[part]) for r in asked})
+                    with warned(asked):
+                        rows[-1] |= self._reduced(
+                            dropout, asked, batch[part], answer[part], context
+                        )
+                made = {r: np.concatenate([row[r] for row in rows]) for r in asked}
+            found |= made
+        return found
+
+    def _reduced(
+        self, dropout: Dropout, asked: Sequence[Passes], batch: Any, answer: Any, context: Context
+    ) -> dict[Request, np.ndarray]:
+        answer = sound(answer, self.kind)
+        raws = dropout.passes(batch, asked[0].n, seed=context.seed, module=context.module)
+        with closing(raws):
+            read = (sound(self._read(raw, len(answer)), self.kind) for raw in raws)
+            columns = read if len(asked) == 1 else list(read)
+            return {r: reduced(r, self.kind, answer, columns) for r in asked}
+
+    def _norms(self, batch: Any, answer: Any, context: Context) -> dict[Request, np.ndarray]:
+        """The norms of gradients that are asked for; NaN where there is no answer that could have
+        one."""
+        found: dict[Request, np.ndarray] = {}
+        for request in (r for r in context.requests if isinstance(r, Gradient)):
+            norms, definition = np.full(len(batch), np.nan), request.definition
+            with (
+                warned([request]),
+                drawing(self.device, context.seed, context.module, "gradient"),
+            ):
+                try:
+                    norms = self.gradients.norms(definition, batch)
+                except SubjectError:
+                    raise
+                except Exception:
+                    # One case may be the reason, and the others have a gradient.
+                    for i in range(len(batch)):
+                        with warned([request]):
+                            norms[i] = self.gradients.norms(definition, batch[i : i + 1])[0]
+            found[request] = np.where(np.isfinite(answer).all(axis=1), norms, np.nan)
         return found
 
     def _forward(
@@ -609,9 +572,13 @@ class TorchModule(ImageModule):
         return answers_in(raw, n, self.kind)
 
     def _nothing(self, request: Request, answer: Any) -> np.ndarray:
-        """NaN, as wide as what is asked for would be."""
+        """NaN for every case, as wide as what is asked for would be."""
+        width: tuple[int, ...]
         if not isinstance(request, Layer):
-            return nothing_of(request, answer)
+            width = ()
+            if isinstance(request, Passes):
+                width = (2,) if request.distance is not None else (2 * answer.shape[1] + 1,)
+            return np.full((len(answer), *width), np.nan)
         name, order = self.depths.get(request.name, request.name), self.order
         known = order.into_head if name == PENULTIMATE else (order.widths or {}).get(name, (1,))
         width = pooled(np.zeros((1, *known)), request.pool).shape[1:]
