@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from roadworthy.assessment.assess import assess
-from roadworthy.assessment.export import export, made_cases, planned
+from roadworthy.assessment.export import export, planned
 from roadworthy.data.loaders.audio import read_wav
 from roadworthy.data.png import encode_png
 from roadworthy.spec import Assessment
@@ -205,6 +205,6 @@ def test_reference_cases_are_exported_when_a_supervisor_learns_from_answers(tmp_
     )
     plan = planned(spec)
     learns = any(s.applicable and s.supervisor.fitted for s in plan.supervisions)
-    ids = [m.id for m in made_cases(plan)]
+    ids = [c.case_id(i) for c in plan.conditions for i in plan.data[c.role].ids]
     assert len(ids) == 4 + 3 * learns
     assert len(set(ids)) == len(ids)

@@ -270,9 +270,9 @@ def test_weights_that_do_not_fit_or_could_run_code_are_refused(folder, net):
         "shape.safetensors": {**state, "head.bias": torch.zeros(7)},
     }
     says = {
-        "lacks": "lacks conv.bias",
-        "more": "not: tail.bias",
-        "shape": r"head.bias \(7,\) in the file, \(3,\) in",
+        "lacks": r"do not fit .*Missing key\(s\) in state_dict: \"conv.bias\"",
+        "more": r"Unexpected key\(s\) in state_dict: \"tail.bias\"",
+        "shape": "size mismatch for head.bias",
     }
     for name, weights in cases.items():
         save_file(weights, folder / name)
@@ -409,10 +409,7 @@ def test_onnx_refuses_what_does_not_fit(folder, images, exported):
     with pytest.raises(SubjectError, match=r"cannot load broken\.onnx"):
         onnx_system(folder, "broken.onnx")
     trace = onnx_system(folder, name).run(Cases(ids(2), [images[0], images[1][:4]]))["system"]
-    assert (
-        trace.error[0] is None
-        and "takes (n, 1, 8, 8), and the image is prepared to (1, 4, 8)" in trace.error[1]
-    )
+    assert trace.error[0] is None and "invalid dimensions" in trace.error[1]
 
 
 def test_onnx_detectors_are_read_by_their_outputs(folder, images):

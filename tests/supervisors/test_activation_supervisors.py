@@ -387,9 +387,9 @@ def test_what_was_saved_scores_the_same_and_keeps_notes_and_meta(name, tmp_path)
 def test_files_of_another_or_broken_ones_are_refused(name, tmp_path):
     made(name).save(tmp_path)
     other = get("supervisors", "kde" if name != "kde" else "knn").bind()
-    with pytest.raises(ValueError, match=f"holds the supervisor '{name}'"):
+    with pytest.raises(ValueError, match=f"has the supervisor '{name}'"):
         other.load(tmp_path)
-    with pytest.raises(ValueError, match="layer='penultimate'"):
+    with pytest.raises(ValueError, match="has the parameters .*'layer': 'penultimate'"):
         get("supervisors", name).bind(layer="fc1").load(tmp_path)
     arrays = tmp_path / "supervisor.npz"
     arrays.write_bytes(arrays.read_bytes()[:-20])
@@ -400,7 +400,7 @@ def test_files_of_another_or_broken_ones_are_refused(name, tmp_path):
     with pytest.raises(ValueError, match="cannot be read"):
         get("supervisors", name).bind().load(tmp_path)
     about.write_text(json.dumps([1]))
-    with pytest.raises(ValueError, match="not a supervisor saved"):
+    with pytest.raises(ValueError, match="has the format None"):
         get("supervisors", name).bind().load(tmp_path)
 
 

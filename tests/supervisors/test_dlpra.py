@@ -72,7 +72,7 @@ def test_a_saved_neighbour_is_not_that_of_knn(tmp_path):
     supervisor = made("dlpra_knn")
     supervisor.fit(rows(np.eye(3), **{"layer.penultimate": np.eye(3)}), None)
     supervisor.save(tmp_path)
-    with pytest.raises(ValueError, match="holds the supervisor 'dlpra_knn', not 'knn'"):
+    with pytest.raises(ValueError, match="has the supervisor 'dlpra_knn', and 'knn' was expected"):
         made("knn", k=1, normalise=False).load(tmp_path)
 
 

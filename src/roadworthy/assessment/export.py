@@ -29,7 +29,7 @@ import numpy as np
 from roadworthy.assessment.section import with_wants
 from roadworthy.cases.circumstance import Condition
 from roadworthy.data.png import encode_png
-from roadworthy.data.samples import DataError
+from roadworthy.data.samples import DataError, Dataset
 from roadworthy.data.values import AUDIO, FRAMES, GOAL, IMAGE, TEXT, VECTOR, Kind, Unreadable
 from roadworthy.execution.plan import Plan, resolve
 from roadworthy.execution.progress import Progress, Silent
@@ -55,34 +55,15 @@ class Exported:
     """Cases that could not be made, and why; they count as failed in a run here as well."""
 
 
-@dataclass(frozen=True)
-class Made:
-    """One case: who it is, and the input that the subject would get."""
-
-    id: str
-    sample: str
-    group: str
-    condition: Condition
-    row: int
-    input: Any
-    """`Unreadable`, if it could not be made."""
-
-
 def planned(spec: Assessment) -> Plan:
     """The plan of an assessment whose subject is not loaded: a stand-in that answers nothing takes its place.
 
-    Circumstances at inner ports are left out (`inner_ports` names them), and so are supervisors of inner modules.
+    Supervisors of inner modules are left out.
     """
-    kept = {name: c for name, c in spec.circumstances.items() if c.port == INPUT}
     outer = [s for s in spec.supervisors if "module" not in supervisor_parameters(s)]
-    reduced = spec.model_copy(update={"circumstances": kept, "supervisors": outer})
+    reduced = spec.model_copy(update={"supervisors": outer})
     subject = single(_Elsewhere(spec.task.output), spec.task.input)
     return with_wants(resolve(reduced, subject=subject))
-
-
-def inner_ports(spec: Assessment) -> dict[str, str]:
-    """The circumstances that act inside the subject, and where: their cases have no input that could be written out."""
-    return {name: c.port for name, c in spec.circumstances.items() if c.port != INPUT}
 
 
 def export(spec: Assessment, out: Path, *, progress: Progress | None = None) -> Exported:
@@ -101,40 +82,34 @@ def export(spec: Assessment, out: Path, *, progress: Progress | None = None) -> 
     show.stage("writing cases", sum(len(plan.data[c.role]) for c in plan.conditions))
     failed: dict[str, str] = {}
     written = 0
-    order = {(c.role, c.name): at for at, c in enumerate(plan.conditions)}
     with whole_folder(out) as folder:
         with (folder / "cases.csv").open("w", encoding="utf-8", newline="") as stream:
             table = csv.writer(stream)
             table.writerow(COLUMNS)
-            for case in made_cases(plan):
-                condition = case.condition
-                if isinstance(case.input, Unreadable):
-                    failed[case.id] = case.input.reason
-                else:
-                    place = _place(order[condition.role, condition.name], case)
-                    file = write_input(folder, kind, place, case.id, case.input)
-                    level = "" if condition.level is None else f"{condition.level:g}"
-                    about = (case.sample, condition.circumstance, level, case.group)
-                    table.writerow([case.id, file, *about])
-                    written += 1
-                show.advance(1)
+            for at, condition in enumerate(plan.conditions):
+                data, place = plan.data[condition.role], _place(at, condition)
+                level = "" if condition.level is None else f"{condition.level:g}"
+                groups = [""] * len(data) if data.groups is None else data.groups
+                for row, item in _each(data):
+                    case = condition.case_id(data.ids[row])
+                    made = plan.arriving(condition, case, item)
+                    if isinstance(made, Unreadable):
+                        failed[case] = made.reason
+                    else:
+                        file = write_input(folder, kind, f"{place}/{row:06d}", case, made)
+                        about = (data.ids[row], condition.circumstance, level, groups[row])
+                        table.writerow([case, file, *about])
+                        written += 1
+                    show.advance(1)
         text = readme(spec, kind, cases=written, failed=failed)
         (folder / "README.txt").write_text(text, encoding="utf-8")
     return Exported(out, written, failed)
 
 
-def made_cases(plan: Plan) -> Iterator[Made]:
-    """Every case of a plan, in the plan's order, with the input that the subject would get."""
-    for condition in plan.conditions:
-        data = plan.data[condition.role]
-        for start in range(0, len(data), BLOCK):
-            inputs = data.inputs[start : start + BLOCK]
-            for row, item in enumerate(inputs, start=start):
-                sample = str(data.ids[row])
-                group = "" if data.groups is None else str(data.groups[row])
-                case = condition.case_id(sample)
-                made = plan.arriving(condition, case, item)
-                yield Made(case, sample, group, condition, row, made)
+def _each(data: Dataset) -> Iterator[tuple[int, Any]]:
+    """The rows and their inputs, read a block at a time."""
+    for start in range(0, len(data), BLOCK):
+        yield from enumerate(data.inputs[start : start + BLOCK], start=start)
 
 
 @dataclass(frozen=True)
@@ -165,24 +140,24 @@ class _Elsewhere:
 
 
 def _refuse(spec: Assessment, out: Path) -> None:
-    for name, port in inner_ports(spec).items():
-        raise spec.error(
-            ("circumstances", name, "port"),
-            f"the circumstance {name!r} acts at the inner port {port!r}, whose values arise only while the subject runs; "
-            "they cannot be exported. Leave it out, or run the subject here",
-        )
+    for name, circumstance in spec.circumstances.items():
+        if circumstance.port != INPUT:
+            raise spec.error(
+                ("circumstances", name, "port"),
+                f"the circumstance {name!r} acts at the inner port {circumstance.port!r}, whose values arise only while the "
+                "subject runs; they cannot be exported. Leave it out, or run the subject here",
+            )
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise DataError(f"{out} is there already and not empty; name a new folder")
 
 
-def _place(at: int, case: Made) -> str:
-    """Where a case's file lies, without its ending; ids may hold what a file's name may not."""
-    condition = case.condition
+def _place(at: int, condition: Condition) -> str:
+    """The folder of a condition's files; names may hold what a file's name may not."""
     shown = condition.name or ("clean" if condition.role == "test" else condition.role)
     if condition.name and condition.role == "calibration":
         shown = f"calibration-{shown}"
     safe = "".join(c if c.isalnum() or c in "-_.@" else "-" for c in shown)
-    return f"inputs/{at:02d}-{safe}/{case.row:06d}"
+    return f"inputs/{at:02d}-{safe}"
 
 
 def write_input(folder: Path, kind: Kind, place: str, case: str, item: Any) -> str:

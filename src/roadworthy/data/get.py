@@ -147,41 +147,31 @@ def _run(command: Sequence[str], folder: Path, remedy: str) -> None:
         )
 
 
+def _listed(text: str) -> dict[str, Expected]:
+    """Files from lines of size, SHA-256 and name."""
+    rows = (line.split() for line in text.strip().splitlines())
+    return {name: Expected(int(size), sha256) for size, sha256, name in rows}
+
+
 CATALOGUE: dict[str, Fetchable] = {
     "fashion-mnist": Fetchable(
-        {
-            "train-images-idx3-ubyte.gz": Expected(
-                26421856, "b0564c3eedabfbf835052cff8503ea422014ce006caf5b757f851416ee8300c7"
-            ),
-            "train-labels-idx1-ubyte.gz": Expected(
-                29491, "0ae29f65d86684f32d1b9c85147786c547b9c6aebcaf235f0400a0cce308b056"
-            ),
-            "t10k-images-idx3-ubyte.gz": Expected(
-                4422079, "cc1d090a38ace84dfa1aa66e3ada7c336ef481a96936906477e6dd344da56eaa"
-            ),
-            "t10k-labels-idx1-ubyte.gz": Expected(
-                5125, "8d3605d196f4be44669e46906da9733c8131fef761fdbfec72c424d5222f1a05"
-            ),
-        },
+        _listed("""
+    26421856 b0564c3eedabfbf835052cff8503ea422014ce006caf5b757f851416ee8300c7 train-images-idx3-ubyte.gz
+    29491 0ae29f65d86684f32d1b9c85147786c547b9c6aebcaf235f0400a0cce308b056 train-labels-idx1-ubyte.gz
+    4422079 cc1d090a38ace84dfa1aa66e3ada7c336ef481a96936906477e6dd344da56eaa t10k-images-idx3-ubyte.gz
+    5125 8d3605d196f4be44669e46906da9733c8131fef761fdbfec72c424d5222f1a05 t10k-labels-idx1-ubyte.gz
+    """),
         "MIT, (c) 2017 Zalando SE",
         Path("/usr/share/datasets/fashion-mnist"),
         _debian,
     ),
     "mnist": Fetchable(
-        {
-            "train-images-idx3-ubyte": Expected(
-                47040016, "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db"
-            ),
-            "train-labels-idx1-ubyte": Expected(
-                60008, "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5"
-            ),
-            "t10k-images-idx3-ubyte": Expected(
-                7840016, "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7"
-            ),
-            "t10k-labels-idx1-ubyte": Expected(
-                10008, "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2"
-            ),
-        },
+        _listed("""
+    47040016 ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db train-images-idx3-ubyte
+    60008 65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5 train-labels-idx1-ubyte
+    7840016 0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7 t10k-images-idx3-ubyte
+    10008 ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2 t10k-labels-idx1-ubyte
+    """),
         "the package is ISC; the images are those of Y. LeCun, C. Cortes and C. J. C. Burges",
         None,
         _npm,

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -167,21 +167,19 @@ class Dataset:
         return _contents(self.inputs)
 
     def _content(self) -> Iterator[bytes]:
-        yield f"{self.input_kind.name}|{len(self)}|{self.classes}".encode()
-        yield _words(self.ids)
+        yield _item_bytes([self.input_kind.name, len(self), self.classes])
+        yield _item_bytes(list(self.ids))
         own = getattr(self.inputs, "fingerprint", None)
         if own is not None:
             yield str(own() if callable(own) else own).encode()
         else:
-            yield from _bytes_of(self.input_kind, self.inputs)
-        if self.targets is not None and self.target_kind is not None:
-            yield from _bytes_of(self.target_kind, self.targets)
+            yield from _bytes_of(self.inputs)
+        if self.targets is not None:
+            yield from _bytes_of(self.targets)
         for name in sorted(self.metadata):
-            yield b"metadata " + name.encode()
-            yield _words(self.metadata[name])
+            yield _item_bytes(["metadata", name, *self.metadata[name]])
         if self.groups is not None:
-            yield b"groups"
-            yield _words(self.groups)
+            yield _item_bytes(["groups", *self.groups])
 
     def _check_labels(self) -> None:
         if (
@@ -271,7 +269,7 @@ def _is_number(option: Any) -> bool:
     return True
 
 
-def _bytes_of(kind: Kind, items: Any) -> Iterator[bytes]:
+def _bytes_of(items: Any) -> Iterator[bytes]:
     if isinstance(items, np.ndarray) and items.dtype != object:
         yield f"{items.dtype}{items.shape}".encode()
         yield np.ascontiguousarray(items).tobytes()
@@ -293,19 +291,11 @@ def _item_bytes(item: Any) -> bytes:
     if isinstance(item, Mapping):
         pairs = sorted((_item_bytes(k), _item_bytes(v)) for k, v in item.items())
         return b"mapping" + b"".join(_sized(k) + _sized(v) for k, v in pairs)
-    return _word(item).encode()
+    return _word(item).encode(errors="surrogatepass")
 
 
 def _sized(content: bytes) -> bytes:
     return len(content).to_bytes(8, "little") + content
-
-
-def _words(values: Iterable[Any]) -> bytes:
-    """A column of words and numbers, each with its type and length: "a|b" and "c" are not "a" and
-    "b|c"."""
-    return "".join(f"{len(word)}:{word}" for word in map(_word, values)).encode(
-        errors="surrogatepass"
-    )
 
 
 def _word(value: Any) -> str:

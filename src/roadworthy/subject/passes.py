@@ -53,11 +53,6 @@ class Summary:
         count = 0
         for given in passes:
             p = np.asarray(given, dtype=np.float64)
-            if p.ndim != 2 or (total is not None and p.shape != total.shape):
-                expected = "(n, C)" if total is None else total.shape
-                raise ValueError(
-                    f"a pass gave probabilities of shape {p.shape}; {expected} was expected"
-                )
             if total is None:
                 total, entropy, votes = np.zeros(p.shape), np.zeros(len(p)), np.zeros(p.shape)
             total += p
@@ -78,10 +73,6 @@ class Summary:
     def unpack(cls, array: np.ndarray) -> Summary:
         """What `pack` packed."""
         array = np.asarray(array, dtype=np.float64)
-        if array.ndim != 2 or array.shape[1] % 2 == 0:
-            raise ValueError(
-                f"the summary of passes has the shape {array.shape}; (n, 2C + 1) was expected for C classes"
-            )
         classes = array.shape[1] // 2
         return cls(array[:, :classes], array[:, classes], array[:, classes + 1 :])
 

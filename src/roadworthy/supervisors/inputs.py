@@ -58,13 +58,14 @@ class InputSupervisor(LearnedSupervisor, ABC):
         chunk_rows(1, memory_mb)
         if epochs is not None and epochs < 1:
             raise ValueError(f"{self.name}: epochs is {epochs}; at least 1 was expected")
-        self.epochs, self.side, self.seed, self.device, self.memory_mb = (
-            epochs,
-            side,
-            seed,
-            device,
-            memory_mb,
-        )
+        self.epochs, self.side, self.seed = epochs, side, seed
+        self.device, self.memory_mb = device, memory_mb
+        self._options: dict[str, Any] = {
+            "epochs": epochs,
+            "side": side,
+            "seed": seed,
+            "device": device,
+        }
         self._model: Any = None
 
     def applies_to(self, kind: Kind) -> str | None:
@@ -167,13 +168,7 @@ class Autoencoder(InputSupervisor):
     def _learn(self, pictures: np.ndarray | Sequence[Any]) -> dict[str, np.ndarray]:
         from roadworthy.generative.vae import VAE
 
-        options: dict[str, Any] = {
-            "epochs": self.epochs,
-            "side": self.side,
-            "seed": self.seed,
-            "device": self.device,
-        }
-        return VAE.fit(pictures, latent=self.latent, **options).arrays()
+        return VAE.fit(pictures, latent=self.latent, **self._options).arrays()
 
     def _rebuilt(self, learned: Mapping[str, np.ndarray]) -> Any:
         from roadworthy.generative.vae import VAE
@@ -208,13 +203,7 @@ class _Likelihood(InputSupervisor):
         from roadworthy.generative.glow import Glow
 
         sizes: dict[str, Any] = {"levels": self.levels, "steps": self.steps, "hidden": self.hidden}
-        options: dict[str, Any] = {
-            "epochs": self.epochs,
-            "side": self.side,
-            "seed": self.seed,
-            "device": self.device,
-        }
-        return Glow.fit(pictures, **sizes, **options).arrays()
+        return Glow.fit(pictures, **sizes, **self._options).arrays()
 
     def _rebuilt(self, learned: Mapping[str, np.ndarray]) -> Any:
         from roadworthy.generative.glow import Glow

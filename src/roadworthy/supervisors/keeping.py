@@ -95,24 +95,15 @@ class LearnedSupervisor:
             raise ValueError(
                 f"{path} cannot be read as the description of a saved supervisor: {error}"
             ) from error
-        if not isinstance(about, dict) or about.get("format") != FORMAT:
-            raise ValueError(f"{path} is not a supervisor saved in the format {FORMAT}")
-        if about.get("supervisor") != self.name:
+        own = {"format": FORMAT, "supervisor": self.name, "parameters": self._parameters()}
+        for key, here in own.items():
+            found = about.get(key) if isinstance(about, dict) else None
+            if found != here:
+                raise ValueError(f"{path} has the {key} {found!r}, and {here!r} was expected")
+        subject, this = dict(about.get("meta", {})).get("subject"), self.meta.get("subject")
+        if this and subject != this:
             raise ValueError(
-                f"{path} holds the supervisor {about.get('supervisor')!r}, not {self.name!r}"
-            )
-        kept, own = dict(about.get("parameters", {})), self._parameters()
-        if kept != own:
-            other = ", ".join(
-                f"{k}={kept.get(k)!r} (here {v!r})" for k, v in own.items() if kept.get(k) != v
-            )
-            raise ValueError(
-                f"{path} was fitted with {other or 'other parameters'}; make {self.name} with the same"
-            )
-        subject, here = dict(about.get("meta", {})).get("subject"), self.meta.get("subject")
-        if here and subject != here:
-            raise ValueError(
-                f"{path} was fitted on the subject {subject or 'of an unknown fingerprint'}, and this one is {here}; its scores "
+                f"{path} was fitted on the subject {subject or 'of an unknown fingerprint'}, and this one is {this}; its scores "
                 "would mean nothing here. Fit it on this subject"
             )
         return about

@@ -23,7 +23,7 @@ from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from roadworthy.analysis import verdicts
 from roadworthy.analysis.calibration import Threshold
@@ -160,23 +160,21 @@ class RiskSpec(Strict):
                 raise ValueError(str(error).removeprefix("tree: ").removeprefix("tree.")) from error
         return content
 
-    @field_validator("constants", mode="before")
+    @field_validator("constants", mode="wrap")
     @classmethod
-    def _probabilities(cls, constants: Any) -> Any:
-        if not isinstance(constants, Mapping):
-            raise ValueError("takes names with values, such as {p_noticed: 0.9}")
-        for name, value in constants.items():
+    def _probabilities(cls, constants: Any, read: Any) -> Any:
+        example = (
+            "must be a probability, such as 0.9, or counts, such as {successes: 18, trials: 20}"
+        )
+        for name, value in constants.items() if isinstance(constants, Mapping) else ():
             try:
-                counted = isinstance(value, Mapping)
-                share = value["successes"] / value["trials"] if counted else 1.0 * value
-                likely = 0 <= share <= 1 and not isinstance(value, bool)
-            except (TypeError, KeyError, ZeroDivisionError):
-                likely = False
-            if not likely:
-                raise ValueError(
-                    f"{name} must be a probability, such as 0.9, or counts, such as {{successes: 18, trials: 20}}; it is {value!r}"
-                )
-        return constants
+                (known,) = read({name: value}).values()
+                share = known.successes / known.trials if isinstance(known, CountedSpec) else known
+            except ValidationError:
+                share = math.nan
+            if not 0 <= share <= 1 or isinstance(value, bool):
+                raise ValueError(f"{name} {example}; it is {value!r}")
+        return read(constants)
 
     @model_validator(mode="after")
     def _one_tree(self) -> RiskSpec:

@@ -163,38 +163,20 @@ def _built(found: Found, path: str) -> Any:
 
 NESTED = ("state_dict", "model_state_dict", "model")
 """Under which keys training scripts keep the weights beside other things."""
-SHOWN = 4
+MOST_SAID = 500
+"""Letters of what torch says of weights that do not fit."""
 
 
 def load_weights(model: Any, file: Path) -> None:
     """Fill a model with the weights of a file that can hold nothing but tensors; every key and shape
     must fit."""
-    weights = _read(file)
-    own = model.state_dict()
-    unlike = [
-        f"{k} {tuple(weights[k].shape)} in the file, {tuple(own[k].shape)} in the model"
-        for k in own
-        if k in weights and weights[k].shape != own[k].shape
-    ]
-    problems = [
-        _some("lacks", [k for k in own if k not in weights]),
-        _some("has what the model has not:", [k for k in weights if k not in own]),
-        _some("has other shapes:", unlike),
-    ]
-    found = [p for p in problems if p]
-    if found:
-        raise SubjectError(
-            f"the weights in {file.name} do not fit the model: the file {'; it '.join(found)}"
-        )
-    model.load_state_dict(weights)
-
-
-def _some(lead: str, keys: list[str]) -> str:
-    if not keys:
-        return ""
-    return f"{lead} {', '.join(keys[:SHOWN])}" + (
-        f" and {len(keys) - SHOWN} more" if len(keys) > SHOWN else ""
-    )
+    try:
+        model.load_state_dict(_read(file))
+    except RuntimeError as error:
+        if isinstance(error, SubjectError):
+            raise
+        reason = " ".join(str(error).partition("\n")[2].split())[:MOST_SAID]
+        raise SubjectError(f"the weights in {file.name} do not fit the model: {reason}") from error
 
 
 def _read(file: Path) -> Mapping[str, Any]:
