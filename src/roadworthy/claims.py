@@ -8,6 +8,8 @@ A claim over many places (``every: slices``) is met when each place is met at th
 test, which needs no correction), and breached when some place is breached after Holm's correction over the places, since
 the worst of many looks bad by chance alone. The places' intervals shown are simultaneous (Bonferroni).
 
+>>> import numpy as np
+>>> from roadworthy.finding import About
 >>> from roadworthy.statistics import clustered_proportion
 >>> right = np.r_[np.ones(480), np.zeros(20)]
 >>> evidence = Evidence("accuracy", About(), 0.96, 500, "higher", lambda c, s: clustered_proportion(right, confidence=c, sided=s))
@@ -24,23 +26,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
-from roadworthy.finding import About, Evidence, Sided
+from roadworthy.finding import Evidence, Sided
 from roadworthy.statistics import Interval, cases_to_settle, cases_to_settle_mean, simultaneous
-
-__all__ = [
-    "About",
-    "Claim",
-    "Evidence",
-    "Judgement",
-    "Member",
-    "Quantity",
-    "Status",
-    "judge",
-    "np",
-    "overall",
-]
 
 Status = Literal["met", "breached", "inconclusive"]
 

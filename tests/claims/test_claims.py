@@ -12,8 +12,8 @@ from scipy import stats
 
 from roadworthy.analysis import performance
 from roadworthy.analysis.observed import Observed
-from roadworthy.claims import Claim, Evidence, Judgement, judge, overall
-from roadworthy.finding import About
+from roadworthy.claims import Claim, Judgement, judge, overall
+from roadworthy.finding import About, Evidence
 from roadworthy.measures.scored import Scored
 from roadworthy.statistics import Interval
 

@@ -330,7 +330,7 @@ def test_whole_numbers_may_go_on_with_fractions_far_down(tmp_path):
     [
         ("empty.csv", b"", "empty"),
         ("header.csv", b"kind,energy\n", "no rows"),
-        ("ragged.csv", b'a,b\n1,"2\n3"\n\n1,2,3\n', "row 2 has 3 cells, the header has 2"),
+        ("ragged.csv", b'a,b\n1,"2\n3"\n\n1,2,3\n', "Expected 2 columns, got 3: 1,2,3"),
         ("twice.csv", b"energy,energy\n1,2\n", "'energy'"),
         ("semicolons.csv", b"kind;energy\nclean;0,5\n", "separate columns by commas"),
         ("scores.xlsx", b"", ".csv"),

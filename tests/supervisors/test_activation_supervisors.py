@@ -389,7 +389,7 @@ def test_files_of_another_or_broken_ones_are_refused(name, tmp_path):
     other = get("supervisors", "kde" if name != "kde" else "knn").bind()
     with pytest.raises(ValueError, match=f"has the supervisor '{name}'"):
         other.load(tmp_path)
-    with pytest.raises(ValueError, match="has the parameters .*'layer': 'penultimate'"):
+    with pytest.raises(ValueError, match=r"has the parameters .*'layer': 'penultimate'"):
         get("supervisors", name).bind(layer="fc1").load(tmp_path)
     arrays = tmp_path / "supervisor.npz"
     arrays.write_bytes(arrays.read_bytes()[:-20])

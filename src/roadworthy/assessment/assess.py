@@ -34,6 +34,7 @@ from roadworthy.store import ChunkCache, RunFolder
 from roadworthy.store.record import Record
 from roadworthy.subject.module import SubjectError
 from roadworthy.subject.system import System
+from roadworthy.subject.training import cores
 
 PROBED = 2
 """Chunks that are run here before deciding whether worker processes are worth their start; the last one's time counts."""
@@ -160,15 +161,11 @@ def _executed(
             seconds = done.seconds / done.cases
         todo = todo[PROBED:]
         left = sum(len(plan.chunks[i]) for i in todo)
-        workers = _cores() if left and seconds * left > WORTH_PROCESSES else 1
+        workers = cores() if left and seconds * left > WORTH_PROCESSES else 1
     if workers and workers > 1 and not in_process and len(todo) > 1:
         yield from registry.get("executors", "processes").build(plan, cache, todo, workers=workers)
     else:
         yield from inline(plan, cache, todo)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _conclude(

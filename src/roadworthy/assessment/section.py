@@ -219,3 +219,8 @@ def nothing(quantity: str, reason: str, here: Observed | None = None) -> Evidenc
     about, n = (About(), 0) if here is None else (here.about, len(here))
     better = "lower" if here is None else here.scored.better
     return Evidence(quantity, about, math.nan, n, better, interval, proportion=False, reason=reason)
+
+
+def drawn(draw: Callable[..., str], *content: Any, **options: Any) -> Callable[[float], str]:
+    """A chart of a section, to be drawn at any width."""
+    return lambda width: draw(*content, width=width, **options)

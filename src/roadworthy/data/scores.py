@@ -23,8 +23,6 @@ roadworthy.data.scores.ColumnError: a.csv has no column 'fo'; columns: kind, cor
 
 from __future__ import annotations
 
-import csv
-import gzip
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -770,23 +768,8 @@ def _text_error(path: Path, error: Exception) -> DataError:
         return DataError(
             f"{path.name} is empty; a line of column names and one row per event were expected"
         )
-    if "columns, got" in said and (ragged := _ragged(path)):
-        return DataError(ragged)
-    return DataError(f"{path.name} cannot be read as a table: {said}")
-
-
-def _ragged(path: Path) -> str | None:
-    """The message that names the first row with more or fewer cells than the header."""
-    opened = gzip.open if path.suffix.lower() == ".gz" else open
-    with opened(path, "rt", encoding="utf-8-sig", errors="replace", newline="") as lines:
-        rows = (cells for cells in csv.reader(lines, delimiter=_delimiter(path) or ",") if cells)
-        header = next(rows, [])
-        _refuse_other_separators(path, header)
-        for number, cells in enumerate(rows):
-            if len(cells) != len(header):
-                found = f"{RowPlace(path.name, 0).row(number)} has {len(cells)} cells"
-                return f"{found}, the header has {len(header)}; fill or quote the cells of that row"
-    return None
+    hint = "; separate columns by commas (.csv) or tabs (.tsv)" if " 1 columns, got" in said else ""
+    return DataError(f"{path.name} cannot be read as a table: {said}{hint}")
 
 
 def _sentence(error: Exception) -> str:

@@ -17,7 +17,7 @@ case gained and lost where there are fewer than `FEW` such events, a bootstrap e
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -242,7 +242,7 @@ class _Samples:
         )
         found = drawn.interval(confidence=confidence, sided=sided)
         kind = "paired" if self.paired else "joined groups," if self.joined else "two samples,"
-        return _renamed(found, f"{kind} {found.method}")
+        return replace(found, method=f"{kind} {found.method}")
 
     def combined(self, confidence: float, sided: Sided) -> Interval:
         """The difference, from the interval of each."""
@@ -440,10 +440,6 @@ def _scaled(found: Interval, scored: Scored, falling: bool) -> Interval:
 def _within(found: Interval, limits: tuple[float, float]) -> Interval:
     low, high = (min(max(end, limits[0]), limits[1]) for end in (found.low, found.high))
     return Interval(low, high, found.confidence, found.method)
-
-
-def _renamed(found: Interval, method: str) -> Interval:
-    return Interval(found.low, found.high, found.confidence, method)
 
 
 def _needed(rng: np.random.Generator | None) -> np.random.Generator:

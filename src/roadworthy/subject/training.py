@@ -27,7 +27,6 @@ import threading
 import time
 import traceback
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -46,6 +45,8 @@ from roadworthy.subject.adapters.loading import (
 )
 from roadworthy.subject.module import SubjectError
 
+PAUSE_S = 0.05
+"""Between two looks at the members that are being trained."""
 GIVEN = ("seed", "data")
 """What a recipe may declare."""
 NOTE = "roadworthy"
@@ -237,7 +238,7 @@ def members_of(
     yield from ((number, member_file(folder, number)) for number in kept)
     missing = [number for number in range(members) if number not in kept]
     if missing:
-        yield from _trained(recipe, folder, missing, min(workers or _cores(), len(missing)))
+        yield from _trained(recipe, folder, missing, min(workers or cores(), len(missing)))
 
 
 def _trained(
@@ -253,40 +254,36 @@ def _trained(
         ) from error
     many = f"{len(numbers)} member{'s' * (len(numbers) > 1)}"
     _say(f"training {many} by {recipe.path} into {folder}, {workers} at a time")
-    processes: list[subprocess.Popen[str]] = []
-    ended = threading.Event()
-    began = time.monotonic()
-    with ThreadPoolExecutor(workers) as pool:
-        jobs = {pool.submit(_train, recipe, folder, n, processes, ended): n for n in numbers}
-        try:
-            for done, job in enumerate(as_completed(jobs), start=1):
-                job.result()
-                if ended.is_set():
-                    continue
+    began, waiting, done = time.monotonic(), list(numbers), 0
+    at_work: dict[int, subprocess.Popen[str]] = {}
+    try:
+        while waiting or at_work:
+            while waiting and len(at_work) < workers:
+                number = waiting.pop(0)
+                at_work[number] = _start(recipe, folder, number)
+            time.sleep(PAUSE_S)
+            for number in [n for n, process in at_work.items() if process.poll() is not None]:
+                _refuse_failed(at_work.pop(number), folder, number)
+                done += 1
                 spent = time.monotonic() - began
                 _say(
-                    f"member {jobs[job]} is trained: {done} of {len(numbers)}, {spent:.0f} s, "
+                    f"member {number} is trained: {done} of {len(numbers)}, {spent:.0f} s, "
                     f"about {spent / done * (len(numbers) - done):.0f} s left"
                 )
-                yield jobs[job], member_file(folder, jobs[job])
-        finally:
-            ended.set()
-            for process in processes:
-                process.kill()
+                yield number, member_file(folder, number)
+    finally:
+        for process in at_work.values():
+            process.kill()
+            process.wait()
 
 
-def _train(
-    recipe: Recipe,
-    folder: Path,
-    number: int,
-    processes: list[subprocess.Popen[str]],
-    ended: threading.Event,
-) -> None:
-    """Train one member in a process of its own, unless another failed. What the recipe prints goes
-    to a file beside the weights."""
-    if ended.is_set():
-        return
-    log = member_file(folder, number).with_suffix(".log")
+def _log(folder: Path, number: int) -> Path:
+    """Where what the recipe prints goes."""
+    return member_file(folder, number).with_suffix(".log")
+
+
+def _start(recipe: Recipe, folder: Path, number: int) -> subprocess.Popen[str]:
+    """A process that trains one member. Its input stays open while we live: where we end, it ends."""
     job = {
         "path": recipe.path,
         "base": str(recipe.base.resolve()),
@@ -296,35 +293,38 @@ def _train(
         "number": number,
         "folder": str(folder.resolve()),
     }
-    with (
-        log.open("wb") as printed,
-        subprocess.Popen(
+    with _log(folder, number).open("wb") as printed:
+        process = subprocess.Popen(
             [sys.executable, "-P", "-m", "roadworthy.subject.training"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=printed,
             text=True,
             env=_environment(),
-        ) as process,
-    ):
-        processes.append(process)
-        assert process.stdin is not None and process.stdout is not None
-        with suppress(BrokenPipeError):  # its end is noticed below
-            process.stdin.write(json.dumps(job, default=str) + "\n")
-            process.stdin.flush()
-        # Its input stays open until it has answered: where we end, it ends.
+        )
+    assert process.stdin is not None
+    with suppress(BrokenPipeError):  # its end is noticed by whoever waits for it
+        process.stdin.write(json.dumps(job, default=str) + "\n")
+        process.stdin.flush()
+    return process
+
+
+def _refuse_failed(process: subprocess.Popen[str], folder: Path, number: int) -> None:
+    """Read what a process that has ended answers; one that trained no member raises its reason."""
+    with process:
+        assert process.stdout is not None
         answer = process.stdout.readline()
+    log = _log(folder, number)
     if not log.stat().st_size:
         log.unlink()
     error = json.loads(answer).get("error") if answer.endswith("\n") else ""
     if error is None:
         return
-    ended.set()
-    where = f"; what it printed is in {log}" if log.is_file() else ""
     if not error:
         code = process.returncode
         cause = f"signal {-code}" if code < 0 else f"exit status {code}"
         error = f"its process ended by {cause}; if memory ran out, use fewer workers"
+    where = f"; what it printed is in {log}" if log.is_file() else ""
     raise SubjectError(f"member {number} could not be trained: {error}{where}")
 
 
@@ -340,7 +340,8 @@ def _environment() -> dict[str, str]:
     return {**os.environ, **fixed, "PYTHONPATH": os.pathsep.join(places)}
 
 
-def _cores() -> int:
+def cores() -> int:
+    """How many this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

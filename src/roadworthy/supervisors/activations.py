@@ -86,10 +86,7 @@ class ActivationSupervisor(LearnedSupervisor, ABC):
     def fit(self, trace: ModuleTrace, truth: Any) -> None:
         """Learn from the rows that have an answer; NaN or infinite activations among them are refused."""
         rows = np.flatnonzero(trace.ok & self._readable(trace))
-        if not len(rows):
-            raise ValueError(
-                f"{self.name} is fitted on rows with an answer, and none of the {len(trace)} has one"
-            )
+        self._refuse_none(rows, trace)
         column = activations_in(trace, self.needs[1], self.name)
         # What is learned is made from these rows and never they themselves: they may be the caller's, or a file.
         activations = column if len(rows) == len(trace) else column[rows]
@@ -100,8 +97,7 @@ class ActivationSupervisor(LearnedSupervisor, ABC):
 
     def score(self, trace: ModuleTrace) -> np.ndarray:
         """NaN where there is no answer or the activations are not finite."""
-        if not self._learned:
-            raise ValueError(f"{self.name} has not been fitted: call fit, or load what was saved")
+        self._refuse_unfitted()
         result = np.full(len(trace), np.nan)
         sound = trace.ok & self._readable(trace)
         # Where nobody answered, nobody knows how wide an answer would be.
@@ -159,6 +155,17 @@ def activations_in(trace: ModuleTrace, need: Request, name: str) -> np.ndarray:
         raise ValueError(f"{name} reads {need.column!r}, and the trace has {known}")
     values = np.asarray(trace.columns[need.column]).reshape(len(trace), -1)
     return values if values.dtype == np.float64 else values.astype(np.float32, copy=False)
+
+
+def unseen_classes(count: int, seen: np.ndarray) -> str:
+    """Which of so many classes no row is of, in words; empty if there is none.
+
+    >>> unseen_classes(13, np.array([2])), unseen_classes(1, np.array([0]))
+    ('0, 1, 3, 4, 5, 6, 7, 8, 9, 10 and 2 more', '')
+    """
+    missing = sorted(set(range(count)) - set(seen.tolist()))
+    more = f" and {len(missing) - 10} more" if len(missing) > 10 else ""
+    return ", ".join(map(str, missing[:10])) + more
 
 
 def refuse_broken(activations: np.ndarray, name: str, layer: str) -> None:

@@ -6,6 +6,7 @@ are p_l over the sum of p_l and the best of the other classes: the logistic func
 other one, which is how it is computed here. The prediction's validity is the average of the support values, with weights that
 grow with depth; the risk is 1 - validity.
 
+>>> from roadworthy.data.values import CLASS_SCORES
 >>> from roadworthy.subject.trace import ModuleTrace
 >>> shallow, deep = np.array([[0.0], [1], [0], [1]]), np.array([[0.0], [0], [5], [5]])
 >>> def rows(scores, *layers):
@@ -24,21 +25,20 @@ from typing import Any, Literal
 
 import numpy as np
 
-from roadworthy.data.values import CLASS_SCORES, Kind
 from roadworthy.registry import register
 from roadworthy.statistics.neighbours import chunk_rows
 from roadworthy.subject.needs import EARLY, LATE, MIDDLE, PENULTIMATE, Layer, Output, Request
 from roadworthy.subject.trace import ModuleTrace
-from roadworthy.supervisors.activations import activations_in, refuse_broken
+from roadworthy.supervisors.activations import activations_in, refuse_broken, unseen_classes
 from roadworthy.supervisors.keeping import LearnedSupervisor
 from roadworthy.supervisors.perceptron import Perceptron
-from roadworthy.supervisors.plain import column_of
+from roadworthy.supervisors.plain import OfClasses, column_of
 
 Growth = Literal["linear", "logarithmic", "exponential"]
 
 
 @register("supervisors", "dissector")
-class Dissector(LearnedSupervisor):
+class Dissector(OfClasses, LearnedSupervisor):
     """How little a model's own layers support its answer: a perceptron a layer, support values averaged with growing weights.
 
     Layers are named from first to last. What is spatial is reduced to its mean: unpooled maps ("none") are what the authors
@@ -47,6 +47,7 @@ class Dissector(LearnedSupervisor):
     """
 
     name = "dissector"
+    why = "it supports a class"
 
     def __init__(
         self,
@@ -71,21 +72,10 @@ class Dissector(LearnedSupervisor):
         self.device, self.memory_mb = device, memory_mb
         self.needs: tuple[Request, ...] = (Output(), *(Layer(name, pool) for name in self.layers))
 
-    def applies_to(self, kind: Kind) -> str | None:
-        """A class must be predicted."""
-        return (
-            None
-            if kind is CLASS_SCORES
-            else f"it supports a class, and the module gives {kind.name}"
-        )
-
     def fit(self, trace: ModuleTrace, truth: Any) -> None:
         """Train a perceptron a layer, on the rows that have an answer; NaN or infinite activations among them are refused."""
         sound = trace.ok
-        if not sound.any():
-            raise ValueError(
-                f"{self.name} is fitted on rows with an answer, and none of the {len(trace)} has one"
-            )
+        self._refuse_none(np.flatnonzero(sound), trace)
         scores = column_of(trace, Output())
         self.notes = []
         classes = self._classes(scores, truth, len(trace))
@@ -102,13 +92,10 @@ class Dissector(LearnedSupervisor):
                 f"{self.name} tells classes apart, and the {len(rows)} reference rows are of "
                 f"{len(np.unique(classes[rows]))}; give reference data of more classes"
             )
-        missing = sorted(set(range(scores.shape[1])) - set(classes[rows].tolist()))
+        missing = unseen_classes(scores.shape[1], classes[rows])
         if missing:
-            shown = ", ".join(map(str, missing[:10])) + (
-                f" and {len(missing) - 10} more" if len(missing) > 10 else ""
-            )
             self.notes.append(
-                f"no reference row is of class {shown}; such an answer is not supported"
+                f"no reference row is of class {missing}; such an answer is not supported"
             )
         learned = {"classes": np.array(scores.shape[1])}
         for i, need in enumerate(self.needs[1:]):
@@ -127,8 +114,7 @@ class Dissector(LearnedSupervisor):
 
     def score(self, trace: ModuleTrace) -> np.ndarray:
         """NaN where there is no answer or some layer's activations are not finite."""
-        if not self._learned:
-            raise ValueError(f"{self.name} has not been fitted: call fit, or load what was saved")
+        self._refuse_unfitted()
         result = np.full(len(trace), np.nan)
         sound = trace.ok
         if not sound.any():

@@ -27,7 +27,6 @@ from typing import Literal
 
 import numpy as np
 
-from roadworthy.data.values import CLASS_SCORES, Kind
 from roadworthy.registry import register
 from roadworthy.subject.needs import PENULTIMATE, Gradient, Request
 from roadworthy.supervisors.distance import Neighbourhood
@@ -38,11 +37,7 @@ from roadworthy.supervisors.plain import PlainSupervisor
 class _OfGradient(PlainSupervisor):
     """One number a row, reduced in the pass itself."""
 
-    def applies_to(self, kind: Kind) -> str | None:
-        """Class scores only: the loss is one of classes."""
-        if kind is CLASS_SCORES:
-            return None
-        return f"it takes the gradient of a loss of class scores, and the module gives {kind.name}"
+    why = "it takes the gradient of a loss of class scores"
 
 
 @register("supervisors", "dlpra_grad_norm")

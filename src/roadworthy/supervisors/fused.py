@@ -87,8 +87,7 @@ class Fused(LearnedSupervisor):
 
     def score(self, trace: ModuleTrace) -> np.ndarray:
         """NaN where there is no answer, or no member has a score."""
-        if not self._learned:
-            raise ValueError(f"{self.name} has not been fitted: call fit, or load what was saved")
+        self._refuse_unfitted()
         names = [str(n) for n in self._learned["names"]]
         references = {n: self._learned[f"reference.{i}"] for i, n in enumerate(names)}
         columns = self._columns(trace, names)

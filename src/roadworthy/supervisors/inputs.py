@@ -76,10 +76,7 @@ class InputSupervisor(LearnedSupervisor, ABC):
         """Learn from the pictures of the rows that have an answer; NaN or infinite pixels among
         them are refused."""
         rows = np.flatnonzero(trace.ok)
-        if not len(rows):
-            raise ValueError(
-                f"{self.name} is fitted on rows with an answer, and none of the {len(trace)} has one"
-            )
+        self._refuse_none(rows, trace)
         self.notes = (
             [f"fitted on {len(rows)} pictures, which are few for it"] if len(rows) < FEW else []
         )
@@ -94,8 +91,7 @@ class InputSupervisor(LearnedSupervisor, ABC):
 
     def score(self, trace: ModuleTrace) -> np.ndarray:
         """NaN where there is no answer, no picture, or a pixel that is no finite number."""
-        if not self._learned:
-            raise ValueError(f"{self.name} has not been fitted: call fit, or load what was saved")
+        self._refuse_unfitted()
         result = np.full(len(trace), np.nan)
         rows = np.flatnonzero(trace.ok)
         if not len(rows):

@@ -22,6 +22,7 @@ import inspect
 import io
 import json
 import zipfile
+from collections.abc import Sized
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -48,8 +49,7 @@ class LearnedSupervisor:
 
     def save(self, folder: Path) -> None:
         """Write the arrays, then what they are."""
-        if not self._learned:
-            raise ValueError(f"{self.name} has not been fitted: there is nothing to save")
+        self._refuse_unfitted()
         folder.mkdir(parents=True, exist_ok=True)
         buffer = io.BytesIO()
         np.savez(buffer, allow_pickle=False, **self._learned)  # type: ignore[arg-type]
@@ -112,6 +112,17 @@ class LearnedSupervisor:
         """What it was made with, but for what concerns the machine alone."""
         names = inspect.signature(type(self)).parameters
         return {name: _plain(getattr(self, name)) for name in names if name not in MACHINE}
+
+    def _refuse_unfitted(self) -> None:
+        if not self._learned:
+            raise ValueError(f"{self.name} has not been fitted: call fit, or load what was saved")
+
+    def _refuse_none(self, rows: np.ndarray, trace: Sized) -> None:
+        """Refuse to be fitted on a trace of which no rows are left."""
+        if not len(rows):
+            raise ValueError(
+                f"{self.name} is fitted on rows with an answer, and none of the {len(trace)} has one"
+            )
 
     def _forget(self) -> None:
         """Drop what was derived from an earlier fit."""

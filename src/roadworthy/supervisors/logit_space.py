@@ -29,14 +29,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from roadworthy.data.values import CLASS_SCORES, Kind
 from roadworthy.registry import register
 from roadworthy.statistics.neighbours import chunk_rows
 from roadworthy.subject.needs import PENULTIMATE, Output
 from roadworthy.subject.trace import ModuleTrace
 from roadworthy.supervisors.activations import ActivationSupervisor
 from roadworthy.supervisors.outputs import free_energy, logits
-from roadworthy.supervisors.plain import column_of
+from roadworthy.supervisors.plain import OfClasses, column_of
 
 CUTOFF = 1e-11
 """Directions whose variance is this much smaller than the largest are rounding: float32 has no more digits of them."""
@@ -94,16 +93,8 @@ class LinearLayer:
         )
 
 
-class _OfLastLayer(ActivationSupervisor):
+class _OfLastLayer(OfClasses, ActivationSupervisor):
     """What both share: the last layer is recovered, and a row's logits go along with its activations."""
-
-    def applies_to(self, kind: Kind) -> str | None:
-        """Class scores only."""
-        return (
-            None
-            if kind is CLASS_SCORES
-            else f"it reads class scores, and the module gives {kind.name}"
-        )
 
     def _predicted(self, trace: ModuleTrace) -> np.ndarray:
         """The logits of every row, where others read the class alone."""

@@ -22,19 +22,21 @@ from roadworthy.subject.needs import Output, Request
 from roadworthy.subject.trace import ModuleTrace
 
 
-class PlainSupervisor(ABC):
+class OfClasses:
+    """One that needs class scores."""
+
+    why = "it reads class scores"
+
+    def applies_to(self, kind: Kind) -> str | None:
+        """Class scores only."""
+        return None if kind is CLASS_SCORES else f"{self.why}, and the module gives {kind.name}"
+
+
+class PlainSupervisor(OfClasses, ABC):
     """The contract's methods; a method adds `risk`, a formula of what it needs. It reads class scores unless it says otherwise."""
 
     needs: tuple[Request, ...] = (Output(),)
     fitted = False
-
-    def applies_to(self, kind: Kind) -> str | None:
-        """Class scores only."""
-        return (
-            None
-            if kind is CLASS_SCORES
-            else f"it reads class scores, and the module gives {kind.name}"
-        )
 
     def fit(self, trace: ModuleTrace, truth: Any) -> None:
         """There is nothing to learn."""

@@ -8,6 +8,7 @@ code; labels are not used. A class that no reference row was predicted as has no
 own: such a row is as surprising as it would be to the class that it surprises least (for DSA: to
 the class of the nearest activation).
 
+>>> from roadworthy.data.values import CLASS_SCORES
 >>> from roadworthy.subject.trace import ModuleTrace
 >>> activations = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 4.0], [1.0, 4.0]])
 >>> scores = np.eye(2)[[0, 0, 1, 1]]
@@ -27,25 +28,18 @@ from typing import Any, Literal
 
 import numpy as np
 
-from roadworthy.data.values import CLASS_SCORES, Kind
 from roadworthy.registry import register
 from roadworthy.statistics.density import Covariance, KernelDensity, has_spread, mahalanobis_squared
 from roadworthy.statistics.neighbours import Points
 from roadworthy.subject.trace import ModuleTrace
-from roadworthy.supervisors.activations import ActivationSupervisor, ByClass
+from roadworthy.supervisors.activations import ActivationSupervisor, ByClass, unseen_classes
+from roadworthy.supervisors.plain import OfClasses
 
 
-class _OfPredictedClass(ActivationSupervisor):
+class _OfPredictedClass(OfClasses, ActivationSupervisor):
     """Surprise with regard to the predicted class."""
 
-    def applies_to(self, kind: Kind) -> str | None:
-        """A class must be predicted."""
-        return (
-            None
-            if kind is CLASS_SCORES
-            else f"it compares within the predicted class, and the module gives {kind.name}"
-        )
-
+    why = "it compares within the predicted class"
     unseen = "as surprising as it would be to the class that it surprises least"
     """What becomes of an answer that no reference row has."""
 
@@ -53,13 +47,10 @@ class _OfPredictedClass(ActivationSupervisor):
         """Learn from the rows that have an answer, and note the classes that none of them has."""
         super().fit(trace, truth)
         width = np.asarray(trace.output).reshape(len(trace), -1).shape[1]
-        missing = sorted(set(range(width)) - set(self._learned["labels"].tolist()))
+        missing = unseen_classes(width, self._learned["labels"])
         if missing:
-            shown = ", ".join(map(str, missing[:10])) + (
-                f" and {len(missing) - 10} more" if len(missing) > 10 else ""
-            )
             self.notes.append(
-                f"no reference row is predicted as class {shown}; such an answer is {self.unseen}"
+                f"no reference row is predicted as class {missing}; such an answer is {self.unseen}"
             )
 
     def _by_class(

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from roadworthy.analysis import performance
 from roadworthy.assessment.observations import Observations
-from roadworthy.assessment.section import ClaimPlace, Nothing, Result, Results, Section, evidence_at
+from roadworthy.assessment.section import (
+    ClaimPlace,
+    Nothing,
+    Result,
+    Results,
+    Section,
+    drawn,
+    evidence_at,
+)
 from roadworthy.claims import Quantity
 from roadworthy.execution.plan import Plan
 from roadworthy.finding import Evidence, Finding
@@ -205,13 +213,8 @@ def _circumstances(found: Sequence[_Found], run: RunRecord) -> list[Block]:
             "the relative loss at its worst level. Bars are intervals."
         )
         title = "Significance against relative loss"
-        blocks.append(
-            Chart(
-                "figure-significance",
-                caption,
-                lambda width: charts.significance_chart(points, title=title, width=width),
-            )
-        )
+        draw = drawn(charts.significance_chart, points, title=title)
+        blocks.append(Chart("figure-significance", caption, draw))
     order = "most significant first" if weighed else "worst first"
     rows = [
         _forest_row(place_name(c.record.name, c.worst_level), c.by_level[c.worst_level], run)
@@ -324,7 +327,8 @@ def _levels(found: Sequence[_Found], run: RunRecord) -> list[Block]:
         "style": style,
         "better": run.measure.better,
     }
-    blocks.append(_chart("figure-levels", caption, charts.levels_chart, panels, options))
+    draw = drawn(charts.levels_chart, panels, **options)
+    blocks.append(Chart("figure-levels", caption, draw))
     rows = [
         [Cell(c.record.name), Cell(numbers.level(level)), *_cells(c, level, run)]
         for c in leveled
@@ -332,12 +336,6 @@ def _levels(found: Sequence[_Found], run: RunRecord) -> list[Block]:
     ]
     columns = [Column("Circumstance", number=False), Column("Level"), *_columns(run)]
     return [*blocks, Table(columns, rows, fold="Every level as a table")]
-
-
-def _chart(
-    id: str, caption: str, draw: Callable[..., str], content: Any, options: Mapping[str, Any]
-) -> Chart:
-    return Chart(id, caption, lambda width: draw(content, width=width, **options))
 
 
 def _forest(
@@ -366,7 +364,7 @@ def _forest(
         "style": style,
         "better": run.measure.better,
     }
-    return [_chart(id, caption, charts.forest, rows[:MOST_ROWS], options)]
+    return [Chart(id, caption, drawn(charts.forest, rows[:MOST_ROWS], **options))]
 
 
 def _forest_row(name: str, found: Finding, run: RunRecord) -> charts.ForestRow:

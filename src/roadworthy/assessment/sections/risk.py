@@ -47,7 +47,7 @@ from roadworthy.analysis.risk.prototypes import (
 from roadworthy.analysis.risk.tolerable import refuse_out_of_reach
 from roadworthy.analysis.risk.tree import Tree, checked
 from roadworthy.assessment.observations import Observations
-from roadworthy.assessment.section import Result, Results, Section, nothing
+from roadworthy.assessment.section import Result, Results, Section, drawn, nothing
 from roadworthy.claims import Quantity
 from roadworthy.execution.plan import Plan
 from roadworthy.finding import Evidence
@@ -605,16 +605,9 @@ def _picture(record: RiskRecord) -> Chart:
     caption += " Dashed vertical: the tolerable cost." if record.tolerable is not None else ""
     tree = Tree.from_dict(record.tree)
 
-    def draw(width: float) -> str:
-        return charts.event_tree(
-            tree,
-            record.parameters,
-            width=width,
-            title="Expected cost by event tree",
-            tolerable=record.tolerable,
-            interval=record.interval,
-        )
-
+    options = {"tolerable": record.tolerable, "interval": record.interval}
+    title = "Expected cost by event tree"
+    draw = drawn(charts.event_tree, tree, record.parameters, title=title, **options)
     return Chart("figure-risk", caption, draw)
 
 

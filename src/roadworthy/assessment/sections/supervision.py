@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -29,7 +28,15 @@ from roadworthy.assessment.recommendation import (
     recommend,
     recommendation_blocks,
 )
-from roadworthy.assessment.section import ClaimPlace, Result, Results, Section, evidence_at, nothing
+from roadworthy.assessment.section import (
+    ClaimPlace,
+    Result,
+    Results,
+    Section,
+    drawn,
+    evidence_at,
+    nothing,
+)
 from roadworthy.assessment.supervisors import Supervisors
 from roadworthy.claims import Quantity
 from roadworthy.data.values import CLASS_SCORES
@@ -593,23 +600,10 @@ def _pictures(seen: _View) -> list[Block]:
         rows = [r for r in rows if any((r, c) in cells for c in columns)][:MOST_ROWS]
         said = (picture.words, where if seen.run.circumstances else "", star)
         caption = " ".join([*filter(None, said), "A dash: not measurable there."])
-        drawn = partial(_heat, rows, columns, cells, picture, first)
-        blocks += [Heading(picture.head), Chart(picture.id, caption, drawn)]
+        options = {"title": picture.title, "ramp": picture.ramp, "starred": first}
+        heat = drawn(charts.heat, rows, columns, cells, **options)
+        blocks += [Heading(picture.head), Chart(picture.id, caption, heat)]
     return blocks
-
-
-def _heat(
-    rows: Sequence[str],
-    columns: Sequence[str],
-    cells: Mapping[tuple[str, str], charts.HeatCell],
-    picture: Picture,
-    starred: Sequence[str],
-    width: float,
-) -> str:
-    ramp = picture.ramp
-    return charts.heat(
-        rows, columns, cells, title=picture.title, width=width, ramp=ramp, starred=starred
-    )
 
 
 def _cells(seen: _View, picture: Picture) -> dict[tuple[str, str], charts.HeatCell]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import csv
 import functools
 import hashlib
+import io
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -113,21 +114,8 @@ class CsvTable:
     @classmethod
     def read(cls, file: Path) -> CsvTable:
         """A CSV file (or TSV, by its name); every row must have a cell for each column."""
-        try:
-            with file.open(encoding="utf-8-sig", newline="") as stream:
-                return cls._parsed(
-                    file,
-                    csv.reader(
-                        stream, delimiter="\t" if file.suffix == ".tsv" else ",", strict=True
-                    ),
-                )
-        except UnicodeDecodeError as error:
-            raise DataError(
-                f"{file}: is not UTF-8 text ({error.reason} at byte {error.start}); save it as UTF-8"
-            ) from error
-
-    @classmethod
-    def _parsed(cls, file: Path, reader: csv._reader) -> CsvTable:  # type: ignore[name-defined]
+        text = io.StringIO(read_text(file), newline="")
+        reader = csv.reader(text, delimiter="\t" if file.suffix == ".tsv" else ",", strict=True)
         rows, lines, header = [], [], None
         try:
             for row in reader:
@@ -295,19 +283,16 @@ class Files:
     def __len__(self) -> int:
         return len(self.paths)
 
-    def __iter__(self) -> Iterator[Any]:
-        return (self._item(path) for path in self.paths)
-
     def __getitem__(self, rows: Any) -> Any:
-        if isinstance(rows, slice):
-            return [self._item(path) for path in self.paths[rows]]
-        if np.ndim(rows) == 0:
-            return self._item(self.paths[int(rows)])
-        return [self._item(self.paths[i]) for i in row_numbers(rows)]
+        chosen = np.arange(len(self))[rows]
+        if np.ndim(chosen) == 0:
+            return self._item(self.paths[chosen])
+        return [self._item(self.paths[i]) for i in chosen]
 
     def pick(self, rows: Sequence[int] | np.ndarray) -> Files:
         """Some of the files, in the order given, still unread."""
-        return Files(tuple(self.paths[i] for i in row_numbers(rows)), self.read, self.hint)
+        chosen = tuple(self.paths[i] for i in np.arange(len(self))[rows])
+        return Files(chosen, self.read, self.hint)
 
     def fingerprint(self) -> str:
         """A hash of names, sizes and contents, computed once."""
@@ -351,15 +336,12 @@ class Sequences:
         return len(self.items)
 
     def __getitem__(self, rows: Any) -> Any:
-        if isinstance(rows, slice):
-            return list(self.items[rows])
-        if np.ndim(rows) == 0:
-            return self.items[int(rows)]
-        return [self.items[i] for i in row_numbers(rows)]
+        chosen = np.arange(len(self))[rows]
+        return self.items[chosen] if np.ndim(chosen) == 0 else [self.items[i] for i in chosen]
 
     def pick(self, rows: Sequence[int] | np.ndarray) -> Sequences:
         """Some of the sequences, in the order given."""
-        return Sequences(tuple(self.items[i] for i in row_numbers(rows)))
+        return Sequences(tuple(self.items[i] for i in np.arange(len(self))[rows]))
 
     def fingerprint(self) -> str:
         """The fingerprints of the sequences in order."""
@@ -368,17 +350,6 @@ class Sequences:
     def contents(self) -> list[bytes | None]:
         """A hash of each sequence's frames, None where one of them cannot be read."""
         return [_joined(files.contents()) for files in self.items]
-
-
-def row_numbers(rows: Any) -> list[int]:
-    """Row numbers from numbers or a mask.
-
-    >>> row_numbers(np.array([False, True, True]))
-    [1, 2]
-    """
-    rows = np.asarray(rows)
-    chosen = np.flatnonzero(rows) if rows.dtype == bool else rows
-    return [int(i) for i in chosen]
 
 
 class _Content(NamedTuple):

@@ -64,22 +64,14 @@ def reads(read: Callable[..., Samples]) -> Callable[..., Dataset]:
     """
     own, shared = inspect.signature(read), inspect.signature(_common).parameters
 
-    def load(
-        *,
-        base: Path = Path(),
-        metadata: str | None = None,
-        group: str | None = None,
-        classes: list[str | int] | None = None,
-        limit: int | None = None,
-        name: str = "",
-        **given: Any,
-    ) -> Dataset:
-        names = class_names(classes)
+    def load(**given: Any) -> Dataset:
+        common = {name: given.pop(name, p.default) for name, p in shared.items()}
+        base, limit, names = common["base"], common["limit"], class_names(common["classes"])
         if "classes" in own.parameters:
             given["classes"] = names
         found = read(base=base, **given)
-        found = replace(found, name=name or found.name, classes=found.classes or names)
-        data = _assembled(found, base, metadata, group)
+        found = replace(found, name=common["name"] or found.name, classes=found.classes or names)
+        data = _assembled(found, base, common["metadata"], common["group"])
         if limit is not None and limit < 1:
             raise DataError(f"{found.source}: limit is {limit}; a positive number was expected")
         return data if limit is None or limit >= len(data) else data.take(range(limit))

@@ -27,11 +27,9 @@ from roadworthy.subject.needs import (
     EARLY,
     LATE,
     MIDDLE,
-    Gradient,
     Input,
     Layer,
     Output,
-    Passes,
     Pool,
     Request,
 )
@@ -71,25 +69,12 @@ def refused(request: Request, layers: Iterable[str], *, where: str) -> str | Non
     if isinstance(request, Output | Input):
         return None
     if not isinstance(request, Layer):
-        return _unseen(request)
+        return f"{request.column} arises inside a model, which the adapter torch can see and this one cannot"
     name, known = request.name, list(layers)
     if name in known:
         return None
     shown = ", ".join(known[:30]) + (f" and {len(known) - 30} more" if len(known) > 30 else "")
     return f"{where} has no layer {name!r}{did_you_mean(name, known)}; it has: {shown or 'none'}"
-
-
-def _unseen(request: Request) -> str:
-    """Why what happens inside a model is not to be had from outside."""
-    if isinstance(request, Passes) and request.kind == "dropout":
-        return "dropout is switched on inside a model, which the adapter torch can do and this one cannot"
-    if isinstance(request, Passes):
-        return f"it makes no passes of the kind {request.kind}"
-    if isinstance(request, Gradient):
-        return (
-            "gradients are taken inside a model, which the adapter torch can do and this one cannot"
-        )
-    return f"{request.column} is not what a model gives"
 
 
 def takes_images(task: Task, adapter: str) -> None:

@@ -54,8 +54,6 @@ class Order:
     run."""
     into_head: tuple[int, ...] = ()
     """The shape of what goes into the head for one case."""
-    shape: tuple[int, ...] | None = None
-    """The shape of the inputs on which the model was watched."""
 
 
 def layers_of(model: Any) -> dict[str, Any]:
@@ -102,7 +100,7 @@ def watched(
     given: dict[str, tuple[int, ...]] = {}
     with torch.no_grad(), _hooked(layers, given, widths):
         answer = read(run(batch.clone()))
-    shape, weighted = tuple(batch.shape[1:]), set(with_weights(layers))
+    weighted = set(with_weights(layers))
     # A layer that was called again stands where it was called last.
     called = [name for name in widths if name in weighted]
     order = list(called)
@@ -110,15 +108,15 @@ def watched(
         order.pop()
     order = order or called
     if not order:
-        return Order((), None, "the model calls no layer with weights", widths, (), shape)
+        return Order((), None, "the model calls no layer with weights", widths)
     head = order[-1]
     if isinstance(answer, np.ndarray) and not {1, answer.shape[1]} & set(widths[head]):
         reason = (
             f"its last layer {head!r} gives {widths[head]}, and the model answers with "
             f"{answer.shape[1]} numbers: it uses weights in a function of its own"
         )
-        return Order(tuple(order), None, reason, widths, (), shape)
-    return Order(tuple(order), head, "", widths, given[head], shape)
+        return Order(tuple(order), None, reason, widths)
+    return Order(tuple(order), head, "", widths, given[head])
 
 
 def noise(shape: Sequence[int], dtype: str) -> np.ndarray:

@@ -441,7 +441,7 @@ class TorchModule(ImageModule):
                 with warned(()):
                     made = self._reduced(dropout, asked, batch, answer, context)
             if not made:
-                rows = []
+                rows: list[dict[Request, np.ndarray]] = []
                 for part in (slice(i, i + 1) for i in range(len(batch))):
                     rows.append({r: self._nothing(r, answer[part]) for r in asked})
                     with warned(asked):
