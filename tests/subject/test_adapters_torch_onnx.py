@@ -358,7 +358,7 @@ def test_onnx_layers_are_the_inner_tensors(folder, net, images, exported):
     assert module.offers(request) is None and module.offers(Output()) is None
     assert "did you mean '/relu/Relu_output_0'?" in module.offers(Layer("/relu/Relu_output_1"))
     assert "the adapter torch can" in module.offers(Passes("dropout", 10))
-    assert "the adapter torch can do" in module.offers(Gradient("ones_input"))
+    assert "the adapter torch can" in module.offers(Gradient("ones_input"))
     columns = system.run(Cases(ids(64), images), {"model": frozenset({request, Input()})})[
         "model"
     ].columns

@@ -409,7 +409,7 @@ def test_misuse_is_answered_with_what_to_do(name, tmp_path):
     supervisor = get("supervisors", name).bind()
     with pytest.raises(ValueError, match="has not been fitted: call fit, or load"):
         supervisor.score(QUERIES)
-    with pytest.raises(ValueError, match="nothing to save"):
+    with pytest.raises(ValueError, match="has not been fitted"):
         supervisor.save(tmp_path)
     with pytest.raises(ValueError, match=r"reads 'layer.penultimate', and the trace has layer.fc1"):
         supervisor.fit(

@@ -233,7 +233,7 @@ def test_misuse_is_answered_with_what_to_do(tmp_path):
         with pytest.raises(ValueError, match=says):
             Dissector(**parameters)
     fitted().save(tmp_path)
-    with pytest.raises(ValueError, match="growth='linear'"):
+    with pytest.raises(ValueError, match="'growth': 'linear'"):
         Dissector(layers=LAYERS, growth="exponential").load(tmp_path)
 
 

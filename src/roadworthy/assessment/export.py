@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,8 +34,7 @@ from roadworthy.data.values import AUDIO, FRAMES, GOAL, IMAGE, TEXT, VECTOR, Kin
 from roadworthy.execution.plan import Plan, resolve
 from roadworthy.execution.progress import Progress, Silent
 from roadworthy.spec import Assessment, supervisor_parameters
-from roadworthy.subject.module import Answers, Context, SubjectError
-from roadworthy.subject.needs import Input, Output, Request
+from roadworthy.subject.adapters.predictions import PredictionsModule
 from roadworthy.subject.system import INPUT, single
 from roadworthy.subject.trace import whole_folder
 
@@ -56,13 +55,13 @@ class Exported:
 
 
 def planned(spec: Assessment) -> Plan:
-    """The plan of an assessment whose subject is not loaded: a stand-in that answers nothing takes its place.
+    """The plan of an assessment whose subject is not loaded: predictions that are not there yet take its place.
 
-    Supervisors of inner modules are left out.
+    So the run that follows, with a file of predictions, plans the same cases. Supervisors of inner modules are left out.
     """
     outer = [s for s in spec.supervisors if "module" not in supervisor_parameters(s)]
     reduced = spec.model_copy(update={"supervisors": outer})
-    subject = single(_Elsewhere(spec.task.output), spec.task.input)
+    subject = single(PredictionsModule(spec.task.output, "elsewhere", {}, [], {}), spec.task.input)
     return with_wants(resolve(reduced, subject=subject))
 
 
@@ -110,33 +109,6 @@ def _each(data: Dataset) -> Iterator[tuple[int, Any]]:
     """The rows and their inputs, read a block at a time."""
     for start in range(0, len(data), BLOCK):
         yield from enumerate(data.inputs[start : start + BLOCK], start=start)
-
-
-@dataclass(frozen=True)
-class _Elsewhere:
-    """Stands for a subject that is not here: it has the task's ports, and is never asked."""
-
-    kind: Kind
-    inputs: tuple[str, ...] = (INPUT,)
-    batched: bool = True
-    whole_case: bool = True
-    fingerprint: str = "elsewhere"
-
-    @property
-    def outputs(self) -> Mapping[str, Kind]:
-        return {"output": self.kind}
-
-    def offers(self, request: Request) -> str | None:
-        """What a file of predictions offers: with it, the run that follows plans the same cases."""
-        return None if isinstance(request, Output | Input) else "only its answers come back"
-
-    def step(
-        self, inputs: Mapping[str, Any], state: Any, rng: Any
-    ) -> tuple[Mapping[str, Any], Any]:
-        raise SubjectError("the subject is elsewhere and cannot be asked")
-
-    def batch(self, inputs: Mapping[str, Sequence[Any]], context: Context) -> Answers:
-        raise SubjectError("the subject is elsewhere and cannot be asked")
 
 
 def _refuse(spec: Assessment, out: Path) -> None:

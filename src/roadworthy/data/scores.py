@@ -532,17 +532,13 @@ def open_table(path: Path) -> Opened:
     twice = sorted({h for h in header if header.count(h) > 1})
     if twice:
         raise DataError(f"{path.name} has two columns named {twice[0]!r}; rename one")
-    _refuse_other_separators(path, header)
-    if not len(first):
-        raise DataError(f"{path.name} has no rows; one row per event was expected")
-    return Opened(path, header, first)
-
-
-def _refuse_other_separators(path: Path, header: Sequence[str]) -> None:
     if len(header) == 1 and re.search(r"[;\t|]", header[0]):
         raise DataError(
             f"{path.name} has one column, {header[0]!r}; separate columns by commas (.csv) or tabs (.tsv)"
         )
+    if not len(first):
+        raise DataError(f"{path.name} has no rows; one row per event was expected")
+    return Opened(path, header, first)
 
 
 def score_values(cells: pa.ChunkedArray, column: str, place: RowPlace) -> np.ndarray:

@@ -103,19 +103,30 @@ def reduced(request: Passes, kind: Kind, original: Any, passes: Iterable[Any]) -
         raise ValueError(
             f"passes of {kind.name} cannot be summarised as class probabilities; ask for them with a distance between {kind.name}"
         )
-    return Summary.of(_probabilities(scores) for scores in passes).pack()
+    return Summary.of(finite_probabilities(scores) for scores in passes).pack()
 
 
-def _probabilities(scores: Any) -> np.ndarray:
+def finite_probabilities(scores: Any) -> np.ndarray:
     """Probabilities of the rows that are finite; NaN in the others."""
-    rows = np.asarray(scores, dtype=np.float64)
+    rows = np.array(scores, dtype=np.float64)
     finite = np.isfinite(rows).all(axis=1)
-    if finite.all():
-        return probabilities(rows)
-    result = np.full(rows.shape, np.nan)
+    rows[~finite] = np.nan
     if finite.any():
-        result[finite] = probabilities(rows[finite])
-    return result
+        rows[finite] = probabilities(rows[finite])
+    return rows
+
+
+def why_not_reduced(request: Passes, kind: Kind) -> str | None:
+    """Why passes of values of this kind cannot be reduced as is asked; None where they can."""
+    if request.distance is None:
+        if kind is CLASS_SCORES:
+            return None
+        return f"a summary of passes is one of class scores, and the module gives {kind.name}; ask with a distance"
+    try:
+        resolved(request.distance, kind)
+    except ValueError as error:
+        return str(error)
+    return None
 
 
 def resolved(distance: str, kind: Kind) -> Component:

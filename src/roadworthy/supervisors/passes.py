@@ -1,7 +1,10 @@
-"""Supervisors that read stochastic passes: Monte-Carlo dropout (Gal and Ghahramani 2016; Weiss et al. 2022, section VII-B).
+"""Supervisors that read several passes: of Monte-Carlo dropout (Gal and Ghahramani 2016), or of the members of an ensemble
+(Lakshminarayanan et al. 2017); Weiss et al. 2022, section VII-B.
 
-Each is a pure function of the summary of the passes, and serves the members of an ensemble as well. Seed 001 makes 100 passes,
-Wang et al. 2022 makes 10 and puts dropout of 0.1 into a model that has none (`rate`).
+Each is a pure function of the summary of the passes. Weiss et al. make 100 passes, Wang et al. 2022 makes 10 and puts dropout of
+0.1 into a model that has none (`rate`). Each member of an ensemble is one pass. The predictive entropy doubts where passes doubt or
+disagree; the mutual information only where they disagree; the mean softmax of members is what `max_softmax` reads from the
+ensemble's own answer.
 
 >>> summary = Summary.of([np.array([[0.9, 0.1]]), np.array([[0.3, 0.7]])])
 >>> measures = (variation_ratio, mutual_information, predictive_entropy, mean_softmax)
@@ -95,5 +98,35 @@ class DropoutPredictiveEntropy(_MonteCarloDropout):
 @register("supervisors", "mc_dropout_ms")
 class DropoutMeanSoftmax(_MonteCarloDropout):
     """1 - highest mean probability over dropout passes."""
+
+    quantify = staticmethod(mean_softmax)
+
+
+MEMBERS = Passes("ensemble", 0)
+"""One pass a member, however many there are."""
+
+
+class _FromMembers(FromPasses):
+    def __init__(self) -> None:
+        super().__init__(MEMBERS)
+
+
+@register("supervisors", "ensemble_mi")
+class EnsembleMutualInformation(_FromMembers):
+    """Mutual information of class and member: entropy of the mean less the members' mean entropy."""
+
+    quantify = staticmethod(mutual_information)
+
+
+@register("supervisors", "ensemble_pe")
+class EnsemblePredictiveEntropy(_FromMembers):
+    """Entropy of the members' mean probabilities."""
+
+    quantify = staticmethod(predictive_entropy)
+
+
+@register("supervisors", "ensemble_ms")
+class EnsembleMeanSoftmax(_FromMembers):
+    """1 - highest mean probability over the members."""
 
     quantify = staticmethod(mean_softmax)

@@ -33,7 +33,7 @@ import numpy as np
 from roadworthy.data.values import Kind
 from roadworthy.registry import RegistryError, get, register
 from roadworthy.subject.needs import Passes, Request
-from roadworthy.subject.passes import AUTO, resolved
+from roadworthy.subject.passes import AUTO, why_not_reduced
 from roadworthy.subject.trace import ModuleTrace as ModuleTrace
 from roadworthy.supervisors.plain import PlainSupervisor
 
@@ -71,11 +71,9 @@ class _Variation(PlainSupervisor):
 
     def applies_to(self, kind: Kind) -> str | None:
         """Whatever the distance compares."""
-        try:
-            resolved(self.distance, kind)
-        except ValueError as error:
-            return str(error)
-        return None
+        (passes,) = self.needs
+        assert isinstance(passes, Passes)
+        return why_not_reduced(passes, kind)
 
     def risk(self, ratios: np.ndarray) -> np.ndarray:
         """The ratio itself."""

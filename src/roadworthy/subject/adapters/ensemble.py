@@ -31,14 +31,14 @@ from typing import Any
 
 import numpy as np
 
-from roadworthy.data.values import CLASS_SCORES, VECTOR, Kind, Task, probabilities
+from roadworthy.data.values import CLASS_SCORES, VECTOR, Kind, Task
 from roadworthy.registry import register
 from roadworthy.subject.adapters.image_models import ImageModule, InputPreparation
 from roadworthy.subject.adapters.loading import digest_of
 from roadworthy.subject.adapters.torch_model import TorchModule, torch_model
 from roadworthy.subject.module import Answers, Context, SubjectError
 from roadworthy.subject.needs import Passes, Request
-from roadworthy.subject.passes import reduced, resolved
+from roadworthy.subject.passes import finite_probabilities, reduced, why_not_reduced
 from roadworthy.subject.system import System, single
 from roadworthy.subject.training import Recipe, members_of
 
@@ -151,18 +151,7 @@ class EnsembleModule(ImageModule):
             return self.first.offers(request)
         if request.n != 0:
             return f"it has {len(self.members)} members, one pass each, and {request.n} passes are asked for; n must be 0"
-        if request.distance is None:
-            alike = self.kind is CLASS_SCORES
-            return (
-                None
-                if alike
-                else f"its members give {self.kind.name}, which take a distance, and none is named"
-            )
-        try:
-            resolved(request.distance, self.kind)
-        except ValueError as error:
-            return str(error)
-        return None
+        return why_not_reduced(request, self.kind)
 
     def batch(self, inputs: Mapping[str, Sequence[Any]], context: Context) -> Answers:
         """The mean of the members' answers; NaN where one of them has none."""
@@ -180,11 +169,10 @@ class EnsembleModule(ImageModule):
 
 def _averaged_as(answers: np.ndarray, kind: Kind) -> np.ndarray:
     """Class scores as probabilities, vectors as they are; float64. A row with a number that is not finite is NaN."""
+    if kind is CLASS_SCORES:
+        return finite_probabilities(answers)
     rows = answers.astype(np.float64)
-    sound = np.isfinite(rows).all(axis=1)
-    rows[~sound] = np.nan
-    if kind is CLASS_SCORES and sound.any():
-        rows[sound] = probabilities(rows[sound])
+    rows[~np.isfinite(rows).all(axis=1)] = np.nan
     return rows
 
 

@@ -32,11 +32,11 @@ from typing import Any
 import numpy as np
 
 from roadworthy.data.seeds import generator
-from roadworthy.data.values import CLASS_SCORES, Kind
+from roadworthy.data.values import Kind
 from roadworthy.subject.adapters.torch_answers import alike, drawing, score_tensor
 from roadworthy.subject.module import SubjectError
 from roadworthy.subject.needs import Passes
-from roadworthy.subject.passes import resolved
+from roadworthy.subject.passes import why_not_reduced
 
 CHANNELS = ("Dropout1d", "Dropout2d", "Dropout3d")
 """The layers that drop whole channels."""
@@ -120,14 +120,7 @@ def dropout_refusal(
         return "the model has no dropout layer that drops anything; give a rate, such as 0.1, to put it before the last layer"
     if called is not None and not any(site.name in called or site.layer is model for site in found):
         return uncalled(found)
-    if request.distance is None:
-        wrong = f"a summary of passes is one of class scores, and the module gives {kind.name}; ask with a distance"
-        return None if kind is CLASS_SCORES else wrong
-    try:
-        resolved(request.distance, kind)
-    except ValueError as error:
-        return str(error)
-    return None
+    return why_not_reduced(request, kind)
 
 
 def uncalled(found: Sequence[Site]) -> str:
