@@ -160,7 +160,9 @@ def _breached(claim: Claim, evidence: Sequence[Evidence]) -> dict[int, float]:
     while remaining:
         confidence = simultaneous(claim.confidence, len(remaining))
         beyond = {
-            i for i in remaining if _beyond(claim, _optimistic(claim, evidence[i], confidence))
+            i
+            for i in remaining
+            if _beyond(claim, _bound(claim, evidence[i], confidence, optimistic=True))
         }
         if not beyond:
             break
@@ -174,20 +176,11 @@ def _undefined(e: Evidence) -> str:
     return e.reason or ("the quantity is not defined on these cases" if math.isnan(e.value) else "")
 
 
-def _optimistic(claim: Claim, e: Evidence, confidence: float) -> float:
-    return (
-        e.interval(confidence, "upper").high
-        if claim.direction == "min"
-        else e.interval(confidence, "lower").low
-    )
-
-
-def _pessimistic(claim: Claim, e: Evidence, confidence: float) -> float:
-    return (
-        e.interval(confidence, "lower").low
-        if claim.direction == "min"
-        else e.interval(confidence, "upper").high
-    )
+def _bound(claim: Claim, e: Evidence, confidence: float, *, optimistic: bool) -> float:
+    """The one-sided bound that is farther from the limit, or nearer to it."""
+    if (claim.direction == "min") == optimistic:
+        return e.interval(confidence, "upper").high
+    return e.interval(confidence, "lower").low
 
 
 def _beyond(claim: Claim, bound: float) -> bool:
@@ -200,9 +193,9 @@ def _member(claim: Claim, e: Evidence, breached: float | None, places: int) -> M
         return Member(about, e.value, None, "inconclusive", e.n, None, _undefined(e))
     status: Status = "breached"
     if breached is not None:
-        bound = _optimistic(claim, e, breached)
+        bound = _bound(claim, e, breached, optimistic=True)
     else:
-        bound = _pessimistic(claim, e, claim.confidence)
+        bound = _bound(claim, e, claim.confidence, optimistic=False)
         status = "inconclusive" if _beyond(claim, bound) else "met"
     shown = _both_bounds(e, simultaneous(claim.confidence, places))
     settle = _settle(claim, e, places) if status == "inconclusive" else None

@@ -9,7 +9,6 @@ the transform, the seed and the case id.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 import time
@@ -32,6 +31,7 @@ from roadworthy.execution.plan import (
     Plan,
     Supervision,
     Wants,
+    hash_of,
     output_kind,
 )
 from roadworthy.execution.versions import code_version, libraries, source_of
@@ -377,9 +377,7 @@ class Supervisors:
             component = registry.get("supervisors", s.name)
             who = [s.name, s.module, dict(s.parameters)]
             code = [code_version(), source_of(component), libraries()]
-            content = [who, code, learned_on if s.supervisor.fitted else []]
-            text = json.dumps(content, sort_keys=True, default=str)
-            self._keys[s.label] = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+            self._keys[s.label] = hash_of([who, code, learned_on if s.supervisor.fitted else []])
         return self._keys[s.label]
 
 

@@ -114,7 +114,6 @@ class ScoreFile:
     """A table that is open: what its columns are, before any row is used."""
 
     path: Path
-    header: tuple[str, ...]
     found: Mapping[str, str]
     """What is in a column -> the column."""
     scores: Mapping[str, str]
@@ -203,7 +202,7 @@ def open_scores(
     found, notes = _found(opened, {role: names.get(role) for role in NAMES}, needs, skips)  # type: ignore[misc]
     scores, more = _scores_of(opened, columns, found)
     cleans = () if clean is None else (clean,) if isinstance(clean, str) else tuple(clean)
-    return ScoreFile(opened.path, opened.header, found, scores, (*notes, *more), opened, cleans)
+    return ScoreFile(opened.path, found, scores, (*notes, *more), opened, cleans)
 
 
 def read_scores(

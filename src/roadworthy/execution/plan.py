@@ -197,7 +197,7 @@ class Plan:
         spec = self.spec.model_dump(mode="json", exclude={"execution"})
         data = {r: d.fingerprint for r, d in self.data.items()}
         content = [spec, self._subject_print, data, code_version(), libraries()]
-        return _hash_of(content)
+        return hash_of(content)
 
     def at(self, condition: Condition) -> dict[str, Callable[[Any, str, int], Any]]:
         """What happens at the subject's ports under a condition."""
@@ -263,7 +263,7 @@ class Plan:
             requests,
             self.spec.seed,
         ]
-        return _hash_of(content)
+        return hash_of(content)
 
     def _named(self, module: str, request: Request) -> list[str]:
         """A request by its column; one with a distance also by which one that is for the values of the module, and its code."""
@@ -273,7 +273,8 @@ class Plan:
         return [request.column, distance.name, source_of(distance)]
 
 
-def _hash_of(content: Any) -> str:
+def hash_of(content: Any) -> str:
+    """Names what is kept by all that it depends on."""
     text = json.dumps(content, sort_keys=True, default=str)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
