@@ -34,6 +34,7 @@ import json
 import math
 import secrets
 import zipfile
+from bisect import bisect_left
 from collections.abc import KeysView, Sequence
 from dataclasses import astuple
 from typing import Any
@@ -54,7 +55,7 @@ GONE = 8192
 EDGE, COMMON = 100, 0.1
 """Of so many of the oldest events that a state holds this share must be another's, too, for the two
 to have a common past: a retry that reached two replicas is none."""
-MAGIC = b"roadworthy state 4\n"
+MAGIC = b"roadworthy state 5\n"
 
 
 class StateError(EventError):
@@ -97,14 +98,10 @@ class Recent:
         """The ids of all that are held."""
         return self._known.keys()
 
-    @property
-    def full(self) -> bool:
-        """Whether the next event pushes one out."""
-        return len(self) >= self.capacity
-
-    def before_all(self, time: float, id: Id) -> bool:
-        """Whether an event is older than everything that is held."""
-        return (time, id_order(id)) < (float(self.time[0]), id_order(self._ids[self._gone]))
+    def leaves_out(self, time: float, id: Id) -> bool:
+        """Whether an event is older than everything that is held, and no more is held."""
+        oldest = float(self._time[self._start]), id_order(self._ids[self._gone])
+        return len(self) >= self.capacity and (time, id_order(id)) < oldest
 
     def put_one(self, time: float, cell: int, id: Id) -> None:
         """Add one event whose id is not held."""
@@ -168,28 +165,9 @@ class Recent:
         low, high = (np.searchsorted(self.time, time, side) for side in ("left", "right"))  # type: ignore[call-overload]
         found: NDArray[np.intp] = np.where(np.isnan(time), -1, low)
         for i in np.flatnonzero((high - low > 1) & (found >= 0)).tolist():
-            found[i] = self._place(float(time[i]), ids[i])
+            span = self._gone + low[i], self._gone + high[i]
+            found[i] = bisect_left(self._ids, id_order(ids[i]), *span, key=id_order) - self._gone
         return found
-
-    def held(self, ids: Sequence[Id]) -> list[tuple[float, int] | None]:
-        """Time and cell of the events with these ids; None for one that is not held."""
-        return [
-            (float(self.time[at]), int(self.cell[at])) if at >= 0 else None
-            for at in self.places(ids).tolist()
-        ]
-
-    def _place(self, time: float, id: Id) -> int:
-        """Where an event stands, or belongs."""
-        low = int(np.searchsorted(self.time, time))
-        high = int(np.searchsorted(self.time, time, side="right"))
-        key = id_order(id)
-        while low < high:
-            middle = (low + high) // 2
-            if id_order(self._ids[self._gone + middle]) < key:
-                low = middle + 1
-            else:
-                high = middle
-        return low
 
     def _drop(self, count: int, *, held: bool = True) -> None:
         if count <= 0:
@@ -239,7 +217,7 @@ class State:
         """Names of other replicas whose events are counted here."""
         self.recent = Recent(capacity)
         self.buckets = Buckets(cells=cells, width=bucket, keep=keep)
-        self.labels = Labels(cells)
+        self.labels = Labels()
         self.newest = -math.inf
         self.taken = Taken(0, 0, 0, 0)
 
@@ -259,9 +237,9 @@ class State:
         return self.taken.accepted + self.taken.unscored
 
     @property
-    def whole(self) -> bool:
-        """Whether every event that was counted is still held."""
-        return len(self.recent) == self.counted
+    def names(self) -> set[str]:
+        """The replicas whose events are counted here."""
+        return self.replicas | ({self.name} if self.taken.total else set())
 
     def add_one(self, time: float, cell: int, id: Id) -> int:
         """Count one event; says what became of it."""
@@ -269,8 +247,7 @@ class State:
         if id in recent.known:
             return self._tally(REPEATED)
         if time <= self.newest:
-            late = time < self.newest - self.lateness
-            if late or (recent.full and recent.before_all(time, id)):
+            if time < self.newest - self.lateness or recent.leaves_out(time, id):
                 return self._tally(LATE)
         else:
             self.newest = time
@@ -318,53 +295,39 @@ def merge_states(into: State, others: Sequence[State]) -> None:
         if into.shape != other.shape:
             raise EventError("States of different bundles cannot be merged.")
         for before in states[:i]:
-            known = _names(before) & _names(other)
-            if known:
+            if known := before.names & other.names:
                 raise EventError(
                     f"Replica {min(known)!r} was merged before. Merge each replica once, into a new "
                     "state."
                 )
-            if _common_past(before, other):
+            if _common_past(before, other) or _common_past(other, before):
                 raise EventError(
                     f"Replicas {before.name!r} and {other.name!r} have counted the same events, "
                     f"further back than the {into.recent.capacity:,} ids they hold. Merge states "
                     "that saw different events."
                 )
     for other in others:
-        _take_over(into, other)
+        mine, theirs = into.recent, other.recent
+        common = np.array([id in mine.known for id in theirs.ids], dtype=bool)
+        into.buckets.merge(other.buckets, without=(theirs.time[common], theirs.cell[common]))
+        ids = [id for id, known in zip(theirs.ids, common.tolist(), strict=True) if not known]
+        mine.claim(theirs.time[~common], ids)
+        mine.put(theirs.time[~common], theirs.cell[~common], ids)
+        into.labels.merge(other.labels)
+        into.newest = max(into.newest, other.newest)
+        twice, unscored = int(common.sum()), int((theirs.cell[common] < 0).sum())
+        into.taken = into.taken + other.taken + Taken(unscored - twice, twice, 0, -unscored)
+        into.replicas |= other.names
 
 
-def _take_over(into: State, other: State) -> None:
-    mine, theirs = into.recent, other.recent
-    common = np.array([id in mine.known for id in theirs.ids], dtype=bool)
-    into.buckets.merge(other.buckets, without=(theirs.time[common], theirs.cell[common]))
-    ids = [id for id, known in zip(theirs.ids, common.tolist(), strict=True) if not known]
-    mine.claim(theirs.time[~common], ids)
-    mine.put(theirs.time[~common], theirs.cell[~common], ids)
-    into.labels.merge(other.labels)
-    into.newest = max(into.newest, other.newest)
-    twice, unscored = int(common.sum()), int((theirs.cell[common] < 0).sum())
-    into.taken = into.taken + other.taken + Taken(unscored - twice, twice, 0, -unscored)
-    into.replicas |= _names(other)
+def _common_past(one: State, other: State) -> bool:
+    """Whether events that another counted are the oldest that one still holds of more."""
+    edge = one.recent.ids[:EDGE]
+    held = sum(id in other.recent.known for id in edge)
+    return len(one.recent) < one.counted and held > COMMON * len(edge)
 
 
-def _names(state: State) -> set[str]:
-    """The replicas whose events a state has counted."""
-    own = {state.name} if state.taken.total > 0 else set()
-    return own | state.replicas
-
-
-def _common_past(a: State, b: State) -> bool:
-    """Whether two states share events up to the oldest that one of them holds, and it counted older ones."""
-    for one, other in ((a, b), (b, a)):
-        if not one.whole:
-            edge = one.recent.ids[:EDGE]
-            if sum(id in other.recent.known for id in edge) > COMMON * len(edge):
-                return True
-    return False
-
-
-def packed(state: State, *, bundle: str, watch: dict[str, Any], alarms: list[Alarm]) -> bytes:
+def packed(state: State, *, bundle: str, memory: dict[str, Any], alarms: list[Alarm]) -> bytes:
     """A state as bytes, without pickle: a version, a checksum, arrays, and the rest as JSON."""
     recent, labels = state.recent, state.labels
     keys, rows, newest = state.buckets.arrays()
@@ -378,7 +341,8 @@ def packed(state: State, *, bundle: str, watch: dict[str, Any], alarms: list[Ala
         "ids": recent.ids,
         "labels": [(id, *label) for id, label in labels.given.items()],
         "asked": list(labels.asked.items()),
-        "watch": watch,
+        "labelled": labels.counted,
+        "memory": memory,
         "alarms": [astuple(alarm) for alarm in alarms],
     }
     arrays = {
@@ -387,7 +351,6 @@ def packed(state: State, *, bundle: str, watch: dict[str, Any], alarms: list[Ala
         "cell": recent.cell,
         "bucket_keys": keys,
         "bucket_rows": rows,
-        "label_counts": labels.counts,
     }
     body = io.BytesIO()
     np.savez(body, **arrays)  # type: ignore[arg-type]
@@ -410,9 +373,9 @@ def unpack(data: bytes, state: State, *, bundle: str) -> tuple[dict[str, Any], l
     state.recent.claim(arrays["time"], head["ids"])
     state.recent.put(arrays["time"], arrays["cell"], head["ids"])
     state.labels.given = {id: LabelledEvent(*label) for id, *label in head["labels"]}
-    state.labels.counts = arrays["label_counts"].copy()
+    state.labels.counted = head["labelled"]
     state.labels.asked = {id: float(p) for id, p in head["asked"]}
-    return head["watch"], [Alarm(*entry) for entry in head["alarms"]]
+    return head["memory"], [Alarm(*entry) for entry in head["alarms"]]
 
 
 def _arrays(data: bytes) -> dict[str, Any]:

@@ -15,9 +15,8 @@ adaptive window starts at the last point at which the shift score changed.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,15 +103,6 @@ class Windows:
             raise ValueError(f"Unknown window {window!r}. This bundle has {', '.join(self.names)}.")
         return str(window)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {**asdict(self), "lengths": list(self.lengths)}
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Windows:
-        """The inverse of `to_dict`."""
-        return cls(**{**record, "lengths": tuple(record["lengths"])})
-
 
 @dataclass(frozen=True, eq=False)
 class Reading:
@@ -132,6 +122,9 @@ class Reading:
     """Events after which one weighs half as much; None if all weigh the same."""
     filled: float = 1.0
     """How much of a full window it is, by weight: the less, the more what was believed beforehand says."""
+    start: float | None = None
+    """Times of its first and last event, if there is any."""
+    end: float | None = None
 
     @property
     def effective(self) -> float:
@@ -149,19 +142,24 @@ class Reading:
 def read(
     cells: Cells, windows: Windows, name: str, groups: Ints, *, shrink: float = 1.0
 ) -> Reading:
-    """The window of a name, at the end of the last events; `groups` says in which group of cells each cell lies."""
-    size = len(groups)
+    """The window of a name at the end of a stream; `groups` says in which group each cell lies."""
     if name == "decay":
         assert windows.half_life is not None
-        return decayed(cells, windows.half_life, size=size)
-    if name == "adaptive":
-        held = cells[-windows.longest :]
-        found = adapted(held, groups, shrink=shrink)
-        # What was believed of the stream beforehand is no longer believed after a change.
-        return (
-            found if found.first < len(held) else replace(found, filled=len(held) / windows.longest)
-        )
-    return sliding(cells, int(name), size=size)
+        return decayed(cells, windows.half_life, size=len(groups))
+    if name != "adaptive":
+        return sliding(cells, int(name), size=len(groups))
+    held = cells[-windows.longest :]
+    found = adapted(held, groups, shrink=shrink)
+    # What was believed of the stream beforehand is no longer believed after a change.
+    filled = len(held) / windows.longest if found.first == len(held) else 1.0
+    return replace(found, filled=filled)
+
+
+def bucketed(start: float, end: float, counts: Ints) -> Reading:
+    """What was counted in a span of time, the last column without a score."""
+    n, unscored = int(counts[:-1].sum()), int(counts[-1])
+    table = counts[:-1].astype(np.float64)
+    return Reading("time", table, n, unscored, None, n + unscored, start=start, end=end)
 
 
 def sliding(cells: Cells, length: int, *, size: int) -> Reading:

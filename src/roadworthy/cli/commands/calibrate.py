@@ -268,7 +268,7 @@ def _content(
         },
         "coverage_on_kinds_left_out": None
         if bundle.coverage is None
-        else bundle.coverage.to_dict(),
+        else asdict(bundle.coverage),
         "warnings": list(bundle.warnings),
         "notes": list(notes),
         "next": _next(target, scores),
