@@ -161,21 +161,18 @@ class Labels:
 
 def take(answers: Sequence[Answer], state: State, alarm: LabelAlarm) -> None:
     """Count answers as labels of their events: all, or none if one cannot be counted."""
-    names = [plain_id(answer[0]) for answer in answers]
-    found = []
-    for (_, correct, p, cell, time), id, held in zip(
-        answers, names, state.recent.held(names), strict=True
-    ):
-        if held is not None:
-            time, cell = held
+    recent, names = state.recent, [plain_id(answer[0]) for answer in answers]
+    places, found = recent.places(names).tolist(), []
+    for (_, correct, p, cell, time), id, at in zip(answers, names, places, strict=True):
+        if at >= 0:
+            time, cell = float(recent.time[at]), int(recent.cell[at])
         elif time is None or cell is None:
             raise EventError(
-                f"Event {id!r} is not among the last {len(state.recent):,} events. Give its cell and "
-                "its time."
+                f"Event {id!r} is not among the last {len(recent):,} events. Give its cell and its "
+                "time."
             )
         else:
-            checked_cells([cell], state.cells, lambda _, id=id: repr(id))  # type: ignore[misc]
-            _check_moment(time, id, state)
+            _check_gone(time, cell, id, state)
         if p is not None and not 0.0 < p <= 1.0:
             raise EventError(
                 f"The label of {id!r} has the probability {p}. Give one above 0 and at most 1."
@@ -190,8 +187,12 @@ def take(answers: Sequence[Answer], state: State, alarm: LabelAlarm) -> None:
     alarm.waiting += names
 
 
-def _check_moment(time: float, id: Id, state: State) -> None:
-    """Refuse a time at which this stream counted no event; clocks may differ by the lateness."""
+def _check_gone(time: float, cell: int, id: Id, state: State) -> None:
+    """Refuse a cell that there is not, and a time at which this stream counted no event.
+
+    Clocks may differ by the lateness.
+    """
+    checked_cells([cell], state.cells, lambda _: repr(id))
     first, last = state.buckets.start, state.newest
     if not math.isfinite(time) or (
         math.isfinite(last) and not first - state.lateness <= time <= last + state.lateness
