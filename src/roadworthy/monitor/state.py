@@ -50,8 +50,6 @@ from roadworthy.monitor.labels import LabelledEvent, Labels
 ACCEPTED, REPEATED, LATE, UNSCORED = range(4)
 AHEAD = 60.0
 """Seconds by which a client's clock may be ahead: as much is taken from the lateness that others are allowed."""
-GONE = 8192
-"""Ids that have left and still take memory: they are removed together."""
 EDGE, COMMON = 100, 0.1
 """Of so many of the oldest events that a state holds this share must be another's, too, for the two
 to have a common past: a retry that reached two replicas is none."""
@@ -69,9 +67,8 @@ class Recent:
         self.capacity = capacity
         self._time = np.empty(2 * capacity, dtype=np.float64)
         self._cell = np.empty(2 * capacity, dtype=np.int16)
+        self._id = np.empty(2 * capacity, dtype=object)
         self._start = self._stop = 0
-        self._ids: list[Id] = []
-        self._gone = 0
         self._known: dict[Id, float] = {}
         """The ids of all that are held, with their times."""
 
@@ -91,30 +88,22 @@ class Recent:
     @property
     def ids(self) -> list[Id]:
         """Ids in the same order."""
-        return self._ids[self._gone :]
+        return self.ids_from(0)
 
     @property
     def known(self) -> KeysView[Id]:
         """The ids of all that are held."""
         return self._known.keys()
 
+    def ids_from(self, place: int) -> list[Id]:
+        """Ids of the events from a place on."""
+        found: list[Id] = self._id[self._start + place : self._stop].tolist()
+        return found
+
     def leaves_out(self, time: float, id: Id) -> bool:
         """Whether an event is older than everything that is held, and no more is held."""
-        oldest = float(self._time[self._start]), id_order(self._ids[self._gone])
+        oldest = float(self._time[self._start]), id_order(self._id[self._start])
         return len(self) >= self.capacity and (time, id_order(id)) < oldest
-
-    def put_one(self, time: float, cell: int, id: Id) -> None:
-        """Add one event whose id is not held."""
-        self._known[id] = time
-        if len(self) and time <= self._time[self._stop - 1]:
-            self.put(np.array([time]), np.array([cell], dtype=np.int16), [id])
-            return
-        if self._stop == len(self._time):
-            self._move_to_front()
-        self._ids.append(id)
-        self._time[self._stop], self._cell[self._stop] = time, cell
-        self._stop += 1
-        self._drop(len(self) - self.capacity)
 
     def claim(self, time: Floats, ids: Sequence[Id]) -> bool:
         """Take ids for events to be put next; nothing is taken if one is held, or comes twice."""
@@ -129,62 +118,61 @@ class Recent:
             known.pop(id, None)
         return False
 
+    def put_one(self, time: float, cell: int, id: Id) -> None:
+        """Add one event whose id is not held."""
+        self._known[id] = time
+        if len(self) and time <= self._time[self._stop - 1]:
+            self.put(np.array([time]), np.array([cell], dtype=np.int16), [id])
+            return
+        at = self._room_for(1)
+        self._time[at], self._cell[at], self._id[at] = time, cell, id
+        self._drop(len(self) - self.capacity)
+
     def put(self, time: Floats, cell: Cells, ids: Sequence[Id]) -> None:
         """Add events whose ids were claimed."""
         if not len(time):
             return
         if not (time[1:] > time[:-1]).all() or (len(self) and time[0] <= self.time[-1]):
-            at = int(np.searchsorted(self.time, time.min()))
-            time = np.concatenate([self.time[at:], time])
-            cell = np.concatenate([self.cell[at:], cell])
-            ids = [*self._ids[self._gone + at :], *ids]
-            self._stop = self._start + at
-            del self._ids[self._gone + at :]
+            at = self._start + int(np.searchsorted(self.time, time.min()))
+            later, self._stop = slice(at, self._stop), at
+            time = np.concatenate([self._time[later], time])
+            cell = np.concatenate([self._cell[later], cell])
+            ids = [*self._id[later].tolist(), *ids]
             order = _order(time, ids)
             time, cell, ids = time[order], cell[order], [ids[i] for i in order.tolist()]
-        self._ids.extend(ids)
         if len(time) > self.capacity:
-            # More than is held: everything before leaves, and the first of these as well.
-            self._drop(len(self))
-            self._drop(len(time) - self.capacity, held=False)
-            time, cell = time[-self.capacity :], cell[-self.capacity :]
-        if self._stop + len(time) > len(self._time):
-            self._move_to_front()
-        part = slice(self._stop, self._stop + len(time))
-        self._time[part], self._cell[part] = time, cell
-        self._stop = part.stop
+            for id in ids[: -self.capacity]:
+                del self._known[id]
+            time, cell, ids = (one[-self.capacity :] for one in (time, cell, ids))
+        at = self._room_for(len(time))
+        part = slice(at, self._stop)
+        self._time[part], self._cell[part], self._id[part] = time, cell, ids
         self._drop(len(self) - self.capacity)
-
-    def ids_from(self, place: int) -> list[Id]:
-        """Ids of the events from a place on."""
-        return self._ids[self._gone + place :]
 
     def places(self, ids: Sequence[Id]) -> NDArray[np.intp]:
         """The places of the events with these ids; -1 for one that is not held."""
         time = np.array([self._known.get(id, math.nan) for id in ids], dtype=np.float64)
         low, high = (np.searchsorted(self.time, time, side) for side in ("left", "right"))  # type: ignore[call-overload]
         found: NDArray[np.intp] = np.where(np.isnan(time), -1, low)
+        held = self._id[self._start : self._stop]
         for i in np.flatnonzero((high - low > 1) & (found >= 0)).tolist():
-            span = self._gone + low[i], self._gone + high[i]
-            found[i] = bisect_left(self._ids, id_order(ids[i]), *span, key=id_order) - self._gone
+            found[i] = bisect_left(held, id_order(ids[i]), low[i], high[i], key=id_order)
         return found
 
-    def _drop(self, count: int, *, held: bool = True) -> None:
-        if count <= 0:
-            return
-        for id in self._ids[self._gone : self._gone + count]:
-            del self._known[id]
-        self._start += count if held else 0
-        self._gone += count
-        if self._gone > GONE:
-            del self._ids[: self._gone]
-            self._gone = 0
+    def _room_for(self, n: int) -> int:
+        """The place at which so many events are written next."""
+        if self._stop + n > len(self._time):
+            for array in (self._time, self._cell, self._id):
+                array[: len(self)] = array[self._start : self._stop].copy()
+            self._start, self._stop = 0, len(self)
+        self._stop += n
+        return self._stop - n
 
-    def _move_to_front(self) -> None:
-        n = len(self)
-        for array in (self._time, self._cell):
-            array[:n] = array[self._start : self._stop].copy()
-        self._start, self._stop = 0, n
+    def _drop(self, count: int) -> None:
+        if count > 0:
+            for id in self._id[self._start : self._start + count].tolist():
+                del self._known[id]
+            self._start += count
 
 
 def _order(time: Floats, ids: Sequence[Id]) -> NDArray[np.intp]:
