@@ -342,8 +342,8 @@ def left_out(
             rng.choice(of_kind, drawn.shape),
             rng.choice(others if len(others) else of_kind, drawn.shape),
         )
-        counts = [np.bincount(at[at >= 0], minlength=calibration.cells) for at in cells[picked]]
-        found = Estimator(calibration, accuracy_tree()).estimate(counts)
+        windowed = [np.bincount(at[at >= 0], minlength=calibration.cells) for at in cells[picked]]
+        found = Estimator(calibration, accuracy_tree()).estimate(windowed)
         right, shifted = judged.correct[picked].mean(axis=1), mine[picked].mean(axis=1)
         known = np.array([reason is None for reason in found.cannot_tell])
         held = (found.accuracy_low <= right) & (right <= found.accuracy_high)

@@ -69,6 +69,10 @@ Answer = tuple[Id, bool, float | None, int | None, float | None]
 """Id, whether it was right, the probability of being labelled, cell and time; three may be None."""
 
 
+Figures = tuple[float, float, float]
+"""A value and the ends of its interval."""
+
+
 class LabelledEvent(NamedTuple):
     """What is known of a labelled event."""
 
@@ -259,7 +263,12 @@ class Prices:
         likely = np.stack([clean, np.mean(shifted, axis=0)]).transpose(0, 2, 1)[..., ::-1]
         likely = likely * np.array([1.0 - rate, rate])[:, None, None] + TINY
         shift, alarm, right = np.indices((2, 2, 2)).reshape(3, -1).astype(np.float64)
-        known = {**bundle.estimator.constants, "p_shift": shift, "tpr": alarm, "tnr": 1.0 - alarm}
+        known: dict[str, Any] = {
+            **bundle.estimator.constants,
+            "p_shift": shift,
+            "tpr": alarm,
+            "tnr": 1.0 - alarm,
+        }
         given = {
             name: right if name.startswith("accuracy") else np.broadcast_to(known.get(name, 0.0), 8)
             for name in bundle.tree.parameters
@@ -323,11 +332,12 @@ def audit(bundle: Bundle, state: State, reading: Reading, *, shrink: float) -> A
         half = math.sqrt(added_items(confidence) * share * spread) / total
         return found.wider(half, half)
 
-    def within(found: Corrected, width: Floats, ends: tuple[float, float]) -> list[float]:
+    def within(found: Corrected, width: Floats, ends: tuple[float, float]) -> Figures:
         """What no label stands for has the model's doubt, from half of a window on all of it."""
         doubt = min(1.0, 2.0 * (1.0 - found.covered)) * float(width[0]) / 2.0
         wide = found.wider(doubt, doubt)
-        return list(np.clip((wide.value, wide.low, wide.high), *ends).tolist())
+        value, low, high = np.clip((wide.value, wide.low, wide.high), *ends).tolist()
+        return value, low, high
 
     accuracy = corrected(lambda cells, right: np.broadcast_to(right, cells.shape))
     # Whether a labelled event was shifted is known by the rate alone: its doubt is in the prices.

@@ -215,19 +215,20 @@ def replay(
     if isinstance(table, str | os.PathLike):
         columns = {name: name for name in bundle.calibration.names}
         table = open_scores(Path(table), columns=columns, skips=("kind", "group"))
-    whole = isinstance(table, ScoreTable)
-    source, rows = (table.source, table.n) if whole else (table.path.name, table.opened.rows or 0)
+    if isinstance(table, ScoreTable):
+        source, rows, pieces = table.source, table.n, iter((table,))
+    else:
+        source, rows, pieces = table.path.name, table.opened.rows or 0, table.pieces()
     known = None if truth is None else _outcomes_by_id(truth)
     run = _Run(Replay(bundle, source, size, every or size), thinned=every is None, known=known)
     while run.thinned and rows // run.found.every > MOST:
         run.found.every *= 2
-    for piece in [table] if whole else table.pieces():
+    for piece in pieces:
         run.take(piece)
         progress(piece.n)
     found = run.end()
     if known is not None and not found.outcomes[0]:
-        name = truth.source if isinstance(truth, ScoreTable) else Path(truth).name
-        raise DataError(f"--truth {name}: no id of it is in {source}")
+        raise DataError(f"--truth: no id of it is in {source}")
     found.notes = (*table.notes, *found.notes)
     return found
 

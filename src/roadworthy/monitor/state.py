@@ -143,7 +143,8 @@ class Recent:
         if len(time) > self.capacity:
             for id in ids[: -self.capacity]:
                 del self._known[id]
-            time, cell, ids = (one[-self.capacity :] for one in (time, cell, ids))
+            time, cell = time[-self.capacity :], cell[-self.capacity :]
+            ids = ids[-self.capacity :]
         at = self._room_for(len(time))
         part = slice(at, self._stop)
         self._time[part], self._cell[part], self._id[part] = time, cell, ids
