@@ -10,7 +10,7 @@ import pytest
 from roadworthy.analysis.risk.tree import expectation
 from roadworthy.monitor import Bundle, Events, Monitor, Windows
 from roadworthy.monitor.bundle import RatePrior
-from roadworthy.monitor.windows import CellScores, adapted, decayed, sliding
+from roadworthy.monitor.windows import CellScores, adapted, sliding
 
 EXPECTED = RatePrior(0.05, 20.0)
 
@@ -18,7 +18,8 @@ EXPECTED = RatePrior(0.05, 20.0)
 @pytest.mark.parametrize("half_life", [1.0, 20.0, 333.0])
 def test_the_effective_number_of_fading_events_is_that_of_the_formula(half_life):
     cells = np.random.default_rng(0).integers(0, 3, 20_000).astype(np.int16)
-    found = decayed(cells, half_life, size=3)
+    length = int(np.ceil(20 * half_life))
+    found = sliding(cells, length, size=3, half_life=half_life)
     r = 0.5 ** (1 / half_life)
     assert found.effective == pytest.approx((1 + r) / (1 - r), rel=1e-5), "(sum r^k)^2 / sum r^2k"
     weights = r ** np.arange(len(cells))[::-1]

@@ -111,15 +111,13 @@ class AlarmRule:
 
     def __post_init__(self) -> None:
         alarms_per_day(self.false_alarms)
-        if not (self.window >= 2 and self.stride >= 1 and self.events_per_day > 0):
+        paced = self.window >= 2 and self.stride >= 1 and self.events_per_day > 0
+        tabled = bool(self.table) and bool(np.isfinite(self.table).all())
+        if not (paced and tabled and self.off <= self.on):
             raise ValueError(
-                "An alarm needs a window of at least 2 events, a stride of at least 1 and events per "
-                f"day above 0, found {self.window}, {self.stride}, {self.events_per_day}."
+                "An alarm needs a window of at least 2 events, a stride of at least 1, events per day "
+                f"above 0, a table of finite burdens, and off <= on, found {self}."
             )
-        if not self.table or not np.isfinite(self.table).all():
-            raise ValueError(f"An alarm needs a table of finite burdens, found {self.table}.")
-        if not self.off <= self.on:
-            raise ValueError(f"An alarm needs off <= on, found off {self.off}, on {self.on}.")
 
     @property
     def per_event(self) -> float:

@@ -63,23 +63,10 @@ class RatePrior(NamedTuple):
     """The rate of shift that is expected while a window fills, and the events that it is worth.
 
     A full window does not depend on it, and neither does the alarm, which reads full windows alone.
-
-    >>> RatePrior(0.05, 20.0).pseudo_events, RatePrior(0.05, 20.0).in_words
-    ((1.0, 19.0), '5% shifted, worth 20 events')
     """
 
     rate: float
     events: float
-
-    @property
-    def pseudo_events(self) -> tuple[float, float]:
-        """Shifted and clean ones."""
-        return self.rate * self.events, (1.0 - self.rate) * self.events
-
-    @property
-    def in_words(self) -> str:
-        """As a note has it."""
-        return f"{100 * self.rate:.3g}% shifted, worth {self.events:,.6g} events"
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,12 +170,16 @@ class Bundle:
         """What turns counts into estimates."""
         from roadworthy.analysis.risk.estimator import JEFFREYS, Estimator
 
+        prior = JEFFREYS
+        if self.prior is not None:  # shifted and clean events
+            rate, events = self.prior
+            prior = rate * events, (1.0 - rate) * events
         return Estimator(
             self.calibration,
             self.tree,
             constants=self.constants,
             tolerable=self.tolerable,
-            prior=self.prior.pseudo_events if self.prior else JEFFREYS,
+            prior=prior,
         )
 
     @classmethod

@@ -112,7 +112,10 @@ def window_notes(bundle: Bundle, reading: Reading, audited: Audited | None) -> l
     fading = reading.half_life is not None
     if reading.filled < (0.99 if fading else 1.0):
         of = f" of {reading.wanted:,}" if reading.wanted is not None and not fading else ""
-        prior = f" ({bundle.prior.in_words})" if bundle.prior else ""
+        prior = ""
+        if bundle.prior:
+            rate, events = bundle.prior
+            prior = f" ({100 * rate:.3g}% shifted, worth {events:,.6g} events)"
         found.append(note("partial", first=reading.first, of=of, prior=prior))
     if reading.unscored:
         they = "it" if reading.unscored == 1 else "they"
