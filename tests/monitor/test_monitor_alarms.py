@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from alarm_streams import clean_scores
-from synthetic_detectors import GAIN
+from alarm_streams import clean_scores, watching
+from synthetic_detectors import GAIN, synthetic
 
 from roadworthy.analysis.risk.calibration import Calibration, fit_calibration
 from roadworthy.analysis.risk.prototypes import accuracy_tree
@@ -23,7 +23,7 @@ from roadworthy.monitor.threshold import (
     clean_worlds,
     default_stride,
     extrapolated,
-    walk,
+    peaks_above,
 )
 
 
@@ -61,8 +61,8 @@ def test_other_words_are_refused(text):
 
 
 def test_between_the_thresholds_nothing_changes():
-    values = [1.0, 2.0, 1.0, 2.0, 0.5, -0.1, 1.9, -5.0, 2.0]
-    assert walk(values, 2.0, 0.0) == [(1, True), (5, False), (8, True)]
+    values = [1.0, 2.0, 1.0, 2.0, 0.5, 2.0, 1.9, -5.0, 2.0]
+    assert peaks_above(values, 2.0) == [2.0, 2.0, 2.0], "from 1 on, what is above it is one alarm"
 
 
 def test_length_and_burden_are_read_between_the_tabled_times_and_beyond_them_nothing_is():
@@ -71,7 +71,6 @@ def test_length_and_burden_are_read_between_the_tabled_times_and_beyond_them_not
     assert [found.at(time).length for time in times] == [100, 100, 200, 400, 400]
     assert [found.at(time).burden for time in times[:4]] == pytest.approx([2.0, 3.0, 4.5, 5.0])
     assert found.burden == 2.0 and found.at(33.0) is None and found.at(math.inf) is None
-    assert AlarmRule.from_dict(json.loads(json.dumps(found.to_dict(), allow_nan=False))) == found
     codes = [note and note.code for note in (alarm_note(found, t) for t in (1.0, 8.0, 1000.0))]
     assert codes == [None, "longer", "no alarm"]
 
@@ -576,7 +575,7 @@ def test_a_kind_of_which_a_share_is_tolerable_is_not_due_and_no_reason_for_a_lon
 ):
     rule = compiled.alarm
     assert rule.not_due == ("rain",) and rule.window == 100
-    assert AlarmRule.from_dict(rule.to_dict()) == rule
+    assert Bundle.from_dict(json.loads(json.dumps(compiled.to_dict()))).alarm == rule
     (said,) = rule.notes
     assert said.code == "not due" and "rain" in said
 
@@ -661,3 +660,19 @@ def test_what_is_believed_before_a_window_is_full_is_no_matter_of_the_alarm(two_
         for one in (None, RatePrior(0.5, 200.0))
     ]
     assert alarms[0] is not None and alarms[0] == alarms[1]
+
+
+@pytest.mark.parametrize("alike", [1, 5])
+def test_an_alarm_is_on_after_a_merge_however_alike_events_have_become(alike):
+    bundle = watching(synthetic(0.9), 100, stated=10)
+    rng, clean, n = np.random.default_rng(0), 20_000, 24_000
+    scores = rng.normal(size=n)
+    scores[clean:] = np.repeat(rng.normal(size=(n - clean) // alike), alike) + 2.0
+    replicas = [Monitor(bundle, replica=name) for name in "ab"]
+    for first, replica in enumerate(replicas):
+        rows = np.arange(first, n, 2)
+        ids, times = [f"e{i}" for i in rows.tolist()], rows.astype(float)
+        replica.update(Events(ids, times, columns={"energy": scores[rows]}))
+    merged = Monitor(bundle)
+    merged.merge(*replicas)
+    assert [m.alarm for m in (*replicas, merged)] == [True, True, True]

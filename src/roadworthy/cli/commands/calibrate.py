@@ -42,7 +42,7 @@ def _calibrate(
     unit: Annotated[str | None, Option(help='Unit of costs: "EUR per patient".')] = None,
     tree: Annotated[Path | None, Option(help="An event tree in YAML, instead of --cost.")] = None,
     detector: Annotated[str | None, Option(help="The score whose alarms call a person.")] = None,
-    threshold: Annotated[float | None, Option(help="Its score from which on it does.")] = None,
+    threshold: Annotated[float | None, Option(help="The score above which it does.")] = None,
     tolerable: Annotated[float | None, Option(help="Cost per event that raises the alarm.")] = None,
     window: Annotated[int, Option(min=10, max=LONGEST, help="Events of the alarm's window.")] = 100,
     half_life: Annotated[
@@ -266,9 +266,7 @@ def _content(
             "events_per_day": rule.events_per_day,
             "in_words": alarm_in_words(bundle),
         },
-        "coverage_on_kinds_left_out": None
-        if bundle.coverage is None
-        else bundle.coverage.to_dict(),
+        "coverage_on_kinds_left_out": None if bundle.coverage is None else asdict(bundle.coverage),
         "warnings": list(bundle.warnings),
         "notes": list(notes),
         "next": _next(target, scores),
