@@ -172,7 +172,7 @@ def test_what_each_cell_means_adds_up_to_the_estimate(calibration, windows, monk
     for counts in windows:
         belief = estimator.believe(counts)
         found = estimator.estimate(counts)
-        assert counts @ belief.right / counts.sum() == pytest.approx(found.accuracy[0])
+        assert counts @ belief / counts.sum() == pytest.approx(found.accuracy[0])
         assert found.risk[0] == pytest.approx(1.0 - found.accuracy[0])
 
 

@@ -450,7 +450,7 @@ def test_a_changed_record_is_refused(calibration, change):
 
 def test_more_cells_than_their_numbers_can_hold_are_refused(calibration):
     many = Combination(calibration.shift.coefficients, tuple(np.linspace(-1.0, 1.0, 200).tolist()))
-    record = {**calibration.to_dict(), "shift": many.to_dict(), "right_clean": many.to_dict()}
+    record = {**calibration.to_dict(), "shift": vars(many), "right_clean": vars(many)}
     with pytest.raises(ValueError, match="at most 32767 cells"):
         Calibration.from_dict(
             {**record, "counts": {k: {"right": [], "wrong": []} for k in calibration.kinds}}

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from roadworthy.analysis.risk.cells import shift_scores
 from roadworthy.monitor.events import Cells, Floats
 
 if TYPE_CHECKING:
@@ -53,12 +52,14 @@ class CellScores:
     @classmethod
     def of(cls, calibration: Calibration) -> CellScores:
         """From the counts of a calibration."""
-        scores = shift_scores(calibration)
-        clean, ratio = scores.clean, scores.ratio
+        bins = calibration.shift_bin(np.arange(calibration.cells))
+        rows = calibration.folded(calibration.table).sum(axis=(1, 3, 4, 5)) + 0.5
+        shares = rows / rows.sum(axis=1, keepdims=True)
+        clean, ratio = shares[0], np.log(shares[1:].mean(axis=0) / shares[0])
         middle = np.cumsum(clean) - clean / 2
         variance = float(clean @ ratio**2 - (clean @ ratio) ** 2)
-        group = np.searchsorted(_GROUP_ENDS, middle)[scores.bins]
-        return cls(scores.cells, group, variance)
+        group = np.searchsorted(_GROUP_ENDS, middle)[bins]
+        return cls(ratio[bins], group, variance)
 
 
 @dataclass(frozen=True)

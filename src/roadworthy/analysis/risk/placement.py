@@ -14,7 +14,7 @@ without arrays: sums are added up in the same order.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -40,6 +40,8 @@ AT_ONCE = 4096
 """Events whose scores are placed together: those of many more do not stay near the processor."""
 LACKING = 0.25
 """The share of its scores that an event may lack."""
+BUCKETS, FULLEST = 4096, 12
+"""Buckets in which values are looked up, and how many values one may hold."""
 
 
 @dataclass(frozen=True)
@@ -55,15 +57,6 @@ class Combination:
     def bins(self) -> int:
         """How many bins the edges make."""
         return len(self.edges) + 1
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {"coefficients": list(self.coefficients), "edges": list(self.edges)}
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Combination:
-        """The inverse of `to_dict`."""
-        return cls(tuple(map(float, record["coefficients"])), tuple(map(float, record["edges"])))
 
 
 def fitted(ranks: Floats, marks: Floats, weights: Floats, *, ridge: float) -> Floats:
@@ -145,6 +138,36 @@ def completed(table: Floats) -> Floats:
     return np.where(seen, table, mean[:, None])
 
 
+def search_in(values: Floats) -> Callable[[Floats], NDArray[np.intp]]:
+    """`values.searchsorted` for distinct, rising values, in a quarter of the time if they are even.
+
+    The bucket of a score never falls if the score rises, so that values in lower buckets lie below
+    it; those in its own bucket are compared with it one after the other.
+
+    >>> search_in(np.array([1.0, 2.0, 4.0]))(np.array([0.0, 1.0, 3.0, 9.0])).tolist()
+    [0, 0, 2, 3]
+    """
+    with np.errstate(over="ignore", divide="ignore"):
+        scale = BUCKETS / (values[-1] - values[0])
+    if not 0.0 < scale < 1e100:
+        return values.searchsorted
+
+    def bucket(scores: Floats) -> NDArray[np.intp]:
+        inside = np.clip(scores, values[0], values[-1])
+        return ((inside - values[0]) * scale).astype(np.intp)
+
+    held, ended = bucket(values), np.append(values, np.inf)
+    first, fullest = held.searchsorted(np.arange(BUCKETS + 2)), int(np.bincount(held).max())
+
+    def search(scores: Floats) -> NDArray[np.intp]:
+        at = first.take(bucket(scores))
+        for _ in range(fullest):
+            at += ended.take(at) < scores
+        return at
+
+    return search if fullest <= FULLEST else values.searchsorted
+
+
 def rank_steps(reference: Floats) -> tuple[Floats, Floats]:
     """The distinct reference scores, and the mid-rank below each, at each, and above all.
 
@@ -216,15 +239,15 @@ class Placement:
         return np.asarray(gone.all(axis=0) | (many & gone[~np.array(self.gaps)].any(axis=0)))
 
     @cached_property
-    def _tables(self) -> list[tuple[Floats, Floats, Floats]]:
-        """By supervisor: distinct reference scores, ranks, and what a rank adds to each model."""
+    def _tables(self) -> list[tuple[Floats, Floats, Floats, Any]]:
+        """By supervisor: distinct reference scores, ranks, what a rank adds to each model, search."""
         found, members = [], len(self.references)
         for i, reference in enumerate(self.references):
             values, steps = rank_steps(np.asarray(reference))
             slopes = [m.coefficients[1 + i :: members] for m in self.models]
             terms = np.stack([_terms(s, steps) for s in slopes], axis=1)
             # An infinite value, which nothing is equal to, stands behind the last.
-            found.append((np.append(values, np.inf), steps, terms))
+            found.append((np.append(values, np.inf), steps, terms, search_in(values)))
         return found
 
     @cached_property
@@ -232,29 +255,26 @@ class Placement:
         """The same without arrays."""
         tables = [
             (values.tolist(), *terms.T.tolist(), *reach)
-            for (values, _, terms), reach in zip(self._tables, self.reach, strict=True)
+            for (values, _, terms, _), reach in zip(self._tables, self.reach, strict=True)
         ]
         starts = [m.coefficients[0] for m in self.models]
         return tables, starts, [list(m.edges) for m in self.models]
 
-    def _steps(self, scores: Floats, values: Floats) -> NDArray[np.intp]:
-        at = values.searchsorted(scores)
-        return 2 * at + (values.take(at) == scores)
-
     def _scored(self, scores: Floats) -> Floats:
         """The models' scores (models x events) of events that lack none."""
         totals = np.tile([m.coefficients[0] for m in self.models], (scores.shape[1], 1))
-        for column, (values, _, terms) in zip(scores, self._tables, strict=True):
-            totals += terms.take(self._steps(column, values), axis=0)
+        for column, (values, _, terms, search) in zip(scores, self._tables, strict=True):
+            at = search(column)
+            totals += terms.take(2 * at + (values.take(at) == column), axis=0)
         return totals.T
 
     def _completed(self, scores: Floats) -> Floats:
         """The same if some lack scores: their ranks are the mean of the others."""
-        ranks = [
-            np.where(np.isnan(column), np.nan, steps[self._steps(np.nan_to_num(column), values)])
-            for column, (values, steps, _) in zip(scores, self._tables, strict=True)
-        ]
-        table = completed(np.stack(ranks, axis=1))
+        table = np.empty(scores.T.shape)
+        for i, (column, (values, steps, _, _)) in enumerate(zip(scores, self._tables, strict=True)):
+            at = values.searchsorted(column)
+            table[:, i] = steps.take(2 * at + (values.take(at, mode="clip") == column), mode="clip")
+        table = completed(np.where(np.isnan(scores.T), np.nan, table))
         return np.stack([scored(m.coefficients, table) for m in self.models])
 
     def _binned(self, totals: Floats, scores: Floats) -> Cells:
