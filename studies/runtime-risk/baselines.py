@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from roadworthy.analysis.risk.rates import Calibrated, Rates
 from roadworthy.analysis.risk.rates.base import BIN_PRIOR, alarms_and_events, bin_counts
-from roadworthy.analysis.risk.rates.batches import densest
 from roadworthy.statistics.arguments import tail_probability
+from roadworthy.statistics.posterior import densest
 
 Floats = NDArray[np.float64]
 CHUNK = 2_000_000

@@ -23,7 +23,7 @@ from roadworthy.analysis.risk.rates import (
     mixed_batch_rate,
 )
 from roadworthy.analysis.risk.rates.base import OUTSIDE, SPREAD
-from roadworthy.analysis.risk.rates.batches import densest
+from roadworthy.statistics.posterior import densest
 
 GOOD = Calibrated.from_table({"clean": [180, 20], "fog": [40, 160]})
 BINS = Calibrated.from_table(

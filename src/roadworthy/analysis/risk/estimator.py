@@ -49,16 +49,16 @@ from roadworthy.analysis.risk.prototypes import (
     live_parameters,
     refuse_live_constants,
 )
-from roadworthy.analysis.risk.quantiles import (
+from roadworthy.analysis.risk.refusal import Refusal, alarmed_cells, separation
+from roadworthy.analysis.risk.tolerable import cells_of_kinds, cost_at, shares_of_kinds
+from roadworthy.analysis.risk.tree import Tree, expectation
+from roadworthy.statistics.posterior import (
     RESOLUTION,
     histogram,
     quantiles,
     spanned,
     with_chance,
 )
-from roadworthy.analysis.risk.refusal import Refusal, alarmed_cells, separation
-from roadworthy.analysis.risk.tolerable import cells_of_kinds, cost_at, shares_of_kinds
-from roadworthy.analysis.risk.tree import Tree, expectation
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -359,11 +359,9 @@ class Estimator:
         if not 0.0 < confidence < 1.0:
             raise ValueError(f"confidence lies between 0 and 1, found {confidence}")
         parts = [self._estimate(*some, confidence) for some in self._chunks(counts, shrink, filled)]
-        *columns, _ = (f.name for f in fields(Estimates))
-        return Estimates(
-            *(np.concatenate([np.zeros(0), *(getattr(p, c) for p in parts)]) for c in columns),
-            cannot_tell=tuple(reason for p in parts for reason in p.cannot_tell),
-        )
+        *names, _ = (f.name for f in fields(Estimates))
+        columns = {n: np.concatenate([[], *(getattr(p, n) for p in parts)]) for n in names}
+        return Estimates(**columns, cannot_tell=tuple(r for p in parts for r in p.cannot_tell))
 
     def _estimate(
         self, table: Floats, shrink: Floats, filled: Floats, confidence: float

@@ -583,10 +583,10 @@ def _case(
         truths.append(truth)
         windows.append(_windows(experiment, source, stream, cells, shrink))
         advance(experiment.events)
-    every = StreamWindows(
-        *(None if part[0] is None else np.concatenate(part) for part in zip(*windows, strict=True))
+    every = StreamWindows._make(
+        None if part[0] is None else np.concatenate(part) for part in zip(*windows, strict=True)
     )
-    true = Truth(*map(np.concatenate, zip(*truths, strict=True)))
+    true = Truth._make(map(np.concatenate, zip(*truths, strict=True)))
     found = {name: source.estimators.estimate(name, every) for name in names}
     verdicts = source.rows if isinstance(source.rows, Detector) else estimator.separation
     rates = {name: by["rate"] for name, by in found.items()}

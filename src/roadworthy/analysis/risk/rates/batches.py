@@ -17,13 +17,14 @@ batches and read backwards. Verdicts on single events say more than either (appe
 
 from __future__ import annotations
 
-import math
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from roadworthy.analysis.calibration import at_balanced_accuracy
 from roadworthy.registry import register
+from roadworthy.statistics.posterior import at_angle, densest
 
 from .base import Bools, Calibrated, CannotTell, Floats, Rates, alarm_counts, bin_counts
 from .rogan_gladen import rogan_gladen
@@ -48,7 +49,7 @@ class _Verdict:
         )
         self.threshold = at_balanced_accuracy(clean, shifted)
 
-    def __call__(self, table: Floats) -> Bools:
+    def __call__(self, table: NDArray[Any]) -> Bools:
         """Which batches (events by bin in the last axis) alarm; an empty one does not."""
         n = table.sum(axis=-1)
         score = table @ self.evidence / np.maximum(n, 1.0)
@@ -99,7 +100,7 @@ def mixed_batch_rate(
     likeliest = verdict.curve(*sides, POSSIBLE * EACH // 4, rng)
     possible = zip(*calibrated.draw_shares(POSSIBLE, 0, added=0.5), strict=True)
     curves = [verdict.curve(*drawn, EACH, rng) for drawn in possible]
-    points, middles = np.linspace(0.0, 1.0, POINTS), _at_angle((np.arange(CELLS) + 0.5) / CELLS)
+    points, middles = np.linspace(0.0, 1.0, POINTS), at_angle((np.arange(CELLS) + 0.5) / CELLS)
     # The interval is that of a posterior averaged over what the bins' shares may be.
     chance = np.stack([np.interp(middles, points, curve) for curve in curves])
     # Windows of as many batches and alarms say the same: each pair is worked out once.
@@ -110,31 +111,6 @@ def mixed_batch_rate(
     # A little slope makes a curve rise even if it is flat.
     value = np.interp(k / np.maximum(n, 1.0), likeliest + 1e-9 * points, points)
     return Rates.of((value, *ends), confidence)
-
-
-def densest(mass: Floats, confidence: float) -> tuple[Floats, Floats]:
-    """The ends of the heaviest cells (even in angle) that hold this much of the mass.
-
-    Equal tails would leave out the rates 0 and 1 even if they are the likeliest, and streams without
-    any shift are common.
-
-    >>> [round(float(end), 3) for end in densest(np.array([0.6, 0.3, 0.06, 0.04]), 0.8)]
-    [0.0, 0.5]
-    """
-    cells = mass.shape[-1]
-    order = np.argsort(-mass, axis=-1, kind="stable")
-    ranked = np.take_along_axis(mass, order, axis=-1)
-    before = np.cumsum(ranked, axis=-1) - ranked
-    inside = before < confidence * ranked.sum(axis=-1, keepdims=True)
-    held = np.empty(mass.shape, dtype=bool)
-    np.put_along_axis(held, order, inside, axis=-1)
-    first, last = held.argmax(axis=-1), cells - held[..., ::-1].argmax(axis=-1)
-    return _at_angle(first / cells), _at_angle(last / cells)
-
-
-def _at_angle(part: ArrayLike) -> Floats:
-    """The share at this part of the way from 0 to 1 in angle, on which Jeffreys' prior is even."""
-    return np.asarray(np.sin(np.asarray(part, dtype=np.float64) * (math.pi / 2.0)) ** 2)
 
 
 def _normalised(mass: Floats) -> Floats:
