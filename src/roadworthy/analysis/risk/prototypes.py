@@ -201,7 +201,15 @@ def several_events(
         raise ValueError(
             f"successive events have 2^n combinations; at most 6 events, found {len(names)}"
         )
-    _refuse_ambiguous(names, together=len(names) if successive else 1)
+    together = [m for size in range(len(names) + 1) for m in combinations(names, size)]
+    met = together if successive else [(), *((name,) for name in names)]
+    made = [*map(_accuracy_after, met), *(f"p_{name}" for name in names)]
+    taken = {name for name in LIVE_PARAMETERS if name not in OF_EVENTS}
+    if twice := [name for name in made if made.count(name) > 1 or name in taken]:
+        raise ValueError(
+            f"the events {', '.join(names)} make the parameter {twice[0]}, which has another "
+            "meaning already; rename one"
+        )
     if successive:
         return Tree(_meeting(names, (), c), unit)
     branches = [Branch(_adjective(e), f"p_{e}", _answer(_accuracy_after((e,)), c)) for e in names]
@@ -271,18 +279,6 @@ def _meeting(left: tuple[str, ...], happened: tuple[str, ...], costs: Costs) -> 
 
 def _accuracy_after(happened: tuple[str, ...]) -> str:
     return "_".join(("accuracy", *(map(_adjective, happened) if happened else ("clean",))))
-
-
-def _refuse_ambiguous(events: tuple[str, ...], *, together: int) -> None:
-    """Refuse events whose names run together, so that one parameter would mean two things."""
-    met = [c for size in range(together + 1) for c in combinations(events, size)]
-    made = [*map(_accuracy_after, met), *(f"p_{event}" for event in events)]
-    for name in made:
-        if made.count(name) > 1 or (name in LIVE_PARAMETERS and name not in OF_EVENTS):
-            raise ValueError(
-                f"the events {', '.join(events)} make the parameter {name}, which has another "
-                "meaning already; rename one"
-            )
 
 
 def _adjective(event: str) -> str:
