@@ -25,7 +25,7 @@ def test_a_tree_with_an_alarm_is_costed_by_what_the_best_cut_tells(of_three):
     assert "tpr" in tree.parameters
     estimator = Estimator(of_three, tree, tolerable=1.0)
     found = costs_of(estimator, 1.0)["fog"]
-    bins = of_three.folded(of_three.table).sum(axis=(3, 4, 5))[list(of_three.kinds).index("fog")]
+    bins = of_three.by_bin(of_three.table)[list(of_three.kinds).index("fog")]
     cut = estimator.separation.cut
     known = {
         "p_shift": 1.0,

@@ -53,7 +53,7 @@ class CellScores:
     def of(cls, calibration: Calibration) -> CellScores:
         """From the counts of a calibration."""
         bins = calibration.shift_bin(np.arange(calibration.cells))
-        rows = calibration.folded(calibration.table).sum(axis=(1, 3, 4, 5)) + 0.5
+        rows = calibration.by_bin(calibration.table.sum(axis=1)) + 0.5
         shares = rows / rows.sum(axis=1, keepdims=True)
         clean, ratio = shares[0], np.log(shares[1:].mean(axis=0) / shares[0])
         middle = np.cumsum(clean) - clean / 2

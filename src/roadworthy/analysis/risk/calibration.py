@@ -36,7 +36,6 @@ from roadworthy.analysis.risk.placement import (
     POWERS,
     Combination,
     Placement,
-    completed,
     edges_between,
     fitted,
     folds_of,
@@ -44,7 +43,7 @@ from roadworthy.analysis.risk.placement import (
     scored,
 )
 from roadworthy.registry import did_you_mean
-from roadworthy.statistics.fusion import plain_number, ranks, thinned
+from roadworthy.statistics.fusion import completed, plain_number, ranks, thinned
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -184,10 +183,10 @@ class Calibration:
         """The bin of the shift score in which each cell lies."""
         return np.asarray(cells, dtype=np.int64) // (self.cells // self.shift.bins)
 
-    def folded(self, counts: ArrayLike) -> NDArray[Any]:
-        """Counts over cells (in the last axis) as a table over the four `shape` axes."""
-        array = np.asarray(counts)
-        return array.reshape(*array.shape[:-1], *self.shape)
+    def by_bin(self, counts: ArrayLike) -> Floats:
+        """Counts over cells (in the last axis) summed by bin of the shift score."""
+        table = np.asarray(counts, dtype=np.float64)
+        return np.asarray(table.reshape(*table.shape[:-1], self.shift.bins, -1).sum(axis=-1))
 
     def place(self, columns: Mapping[str, ArrayLike]) -> NDArray[np.int16]:
         """The cell of each event; -1 if it lacks too many scores.
@@ -270,30 +269,22 @@ class Calibration:
             raise ValueError(f"a calibration needs {', '.join(sorted(wanted - set(record)))}")
         parts = [(record[name]["coefficients"], record[name]["edges"]) for name in _MODELS]
         models = [Combination(tuple(map(float, c)), tuple(map(float, e))) for c, e in parts]
-        kinds = tuple(map(str, record["kinds"]))
-        deployed = Deployed(**record["deployed"]) if "deployed" in record else None
-        table = _no_rows(kinds, models, deployed)
-        for kind, rows in zip(kinds, table, strict=True):
+        given = {name: record[name] for name in ("grouped",) if name in record}
+        for name in ("names", "kinds", "notes", "gaps", "independent"):
+            given[name] = tuple(record.get(name, ()))
+        for name in ("references", "reach"):
+            given[name] = tuple(tuple(map(float, values)) for values in record[name])
+        if "deployed" in record:
+            alarms = record["deployed"]
+            given["deployed"] = Deployed(**alarms | {"threshold": float(alarms["threshold"])})
+        table = _no_rows(given["kinds"], models, given.get("deployed"))
+        for kind, rows in zip(given["kinds"], table, strict=True):
             for word, row in zip(_OUTCOMES, rows, strict=True):
                 for cell, count in record["counts"][kind][word]:
                     if not 0 <= cell < len(row):
                         raise ValueError(f"cell {cell} of {kind} is not among {len(row)} cells")
                     row[cell] = count
-        return cls(
-            tuple(map(str, record["names"])),
-            tuple(tuple(map(float, reference)) for reference in record["references"]),
-            tuple((float(low), float(high)) for low, high in record["reach"]),
-            models[0],
-            models[1],
-            models[2],
-            kinds,
-            table,
-            tuple(map(str, record.get("notes", ()))),
-            bool(record.get("grouped", False)),
-            tuple(map(bool, record.get("gaps", ()))),
-            tuple(map(float, record.get("independent", ()))),
-            deployed,
-        )
+        return cls(**given, **dict(zip(_MODELS, models, strict=True)), table=table)
 
     @cached_property
     def _placement(self) -> Placement:

@@ -256,7 +256,7 @@ class Estimator:
         # Kinds x (right, wrong) x cells.
         self._counts = calibration.table * calibration.worth[:, None, None]
         # Perks' prior: one row in all, however many bins there are.
-        bins = self._by_bin(self._counts.sum(axis=1)) + 1.0 / calibration.shift.bins
+        bins = self.calibration.by_bin(self._counts.sum(axis=1)) + 1.0 / calibration.shift.bins
         self._bins: Floats = bins / bins.sum(axis=1, keepdims=True)
         rows = np.maximum(calibration.effective, 1.0)
         self._clean_rows = float(rows[0])
@@ -269,10 +269,6 @@ class Estimator:
         self._refusal = Refusal(calibration, self.separation, self._bins)
 
     # -- what the calibration's counts say -----------------------------------------------------
-
-    def _by_bin(self, cells: Floats) -> Floats:
-        """Sums over the cells (last axis) of each bin of the shift score."""
-        return np.asarray(cells.reshape(*cells.shape[:-1], self.calibration.shift.bins, -1).sum(-1))
 
     def _learn_right(self, effective: Floats) -> None:
         """P(right) by cell: if clean, from clean rows by the bin of the clean model; if shifted,
@@ -299,7 +295,7 @@ class Estimator:
     def _learn_confidence(self) -> Floats:
         """Expected confidence by kind and bin of the shift score; and how far to trust it."""
         rows = self._counts.sum(axis=1)
-        total, count = self._by_bin(rows * self._if_clean), self._by_bin(rows)
+        total, count = self.calibration.by_bin(rows * self._if_clean), self.calibration.by_bin(rows)
         mean = total.sum(axis=1) / np.maximum(count.sum(axis=1), TINY)
         self._variance = float(rows[0] @ (self._if_clean - mean[0]) ** 2 / max(rows[0].sum(), TINY))
         values, place = np.unique(self._if_clean, return_inverse=True)
@@ -408,7 +404,7 @@ class Estimator:
     def doubt(self, counts: ArrayLike, *, shrink: ArrayLike = 1.0) -> tuple[str | None, ...]:
         """Why there is no estimate of windows, as `estimate` says it."""
         table, factor, _ = self._checked(counts, shrink, 1.0)
-        events = self._by_bin(table)
+        events = self.calibration.by_bin(table)
         best = (events @ self._grid.log_mixed).max(axis=1)
         return self._refusal.of(table, events, best, factor)[1]
 
@@ -501,7 +497,7 @@ class Estimator:
         empty = n <= TINY
         # An empty window is read as what is expected of one event: zero right answers are not.
         table = np.where(empty[:, None], self._before, table) if empty.any() else table
-        by_bin = self._by_bin(table)
+        by_bin = self.calibration.by_bin(table)
         likelihood = by_bin @ grid.log_mixed
         effective = np.maximum(n * shrink, TINY)
         luck = np.where(empty, 0.0, shrink / (1.0 + effective / self._rows))
@@ -523,7 +519,8 @@ class Estimator:
 
     def _mix(self, table: Floats, grid: _Grid) -> _Mix:
         events, clean, shifted = (
-            self._by_bin(table * right) for right in (1.0, self._if_clean, self._if_shifted)
+            self.calibration.by_bin(table * right)
+            for right in (1.0, self._if_clean, self._if_shifted)
         )
         return _Mix(
             np.maximum(events.sum(axis=1), TINY)[:, None],

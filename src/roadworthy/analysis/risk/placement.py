@@ -14,7 +14,7 @@ without arrays: sums are added up in the same order.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -22,7 +22,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from roadworthy.statistics.fusion import features, fit_logistic
+from roadworthy.statistics.fusion import (
+    completed,
+    features,
+    fit_logistic,
+    rank_steps,
+    ranks,
+    search_in,
+)
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -40,8 +47,6 @@ AT_ONCE = 4096
 """Events whose scores are placed together: those of many more do not stay near the processor."""
 LACKING = 0.25
 """The share of its scores that an event may lack."""
-BUCKETS, FULLEST = 4096, 12
-"""Buckets in which values are looked up, and how many values one may hold."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +64,11 @@ class Combination:
         return len(self.edges) + 1
 
 
-def fitted(ranks: Floats, marks: Floats, weights: Floats, *, ridge: float) -> Floats:
+def fitted(table: Floats, marks: Floats, weights: Floats, *, ridge: float) -> Floats:
     """Coefficients, intercept first; if all marks are the same, every score is 0."""
     if not (weights[marks == 1].sum() > 0 and weights[marks == 0].sum() > 0):
-        return np.zeros(1 + len(POWERS) * ranks.shape[1])
-    return fit_logistic(features(ranks, POWERS), marks, weights=weights, ridge=ridge)
+        return np.zeros(1 + len(POWERS) * table.shape[1])
+    return fit_logistic(features(table, POWERS), marks, weights=weights, ridge=ridge)
 
 
 def scored(coefficients: Sequence[float] | Floats, ranks: Floats) -> Floats:
@@ -131,58 +136,6 @@ def edges_between(scores: Floats, weights: Floats, bins: int, *, kept: Floats) -
     return tuple(float(e) for e in (values[above - 1] + values[above]) / 2.0)
 
 
-def completed(table: Floats) -> Floats:
-    """Missing ranks replaced by the mean of the row's others; 0 if there is none."""
-    seen = ~np.isnan(table)
-    mean = np.where(seen, table, 0.0).sum(axis=1) / np.maximum(seen.sum(axis=1), 1)
-    return np.where(seen, table, mean[:, None])
-
-
-def search_in(values: Floats) -> Callable[[Floats], NDArray[np.intp]]:
-    """`values.searchsorted` for distinct, rising values, in a quarter of the time if they are even.
-
-    The bucket of a score never falls if the score rises, so that values in lower buckets lie below
-    it; those in its own bucket are compared with it one after the other.
-
-    >>> search_in(np.array([1.0, 2.0, 4.0]))(np.array([0.0, 1.0, 3.0, 9.0])).tolist()
-    [0, 0, 2, 3]
-    """
-    with np.errstate(over="ignore", divide="ignore"):
-        scale = BUCKETS / (values[-1] - values[0])
-    if not 0.0 < scale < 1e100:
-        return values.searchsorted
-
-    def bucket(scores: Floats) -> NDArray[np.intp]:
-        inside = np.clip(scores, values[0], values[-1])
-        return ((inside - values[0]) * scale).astype(np.intp)
-
-    held, ended = bucket(values), np.append(values, np.inf)
-    first, fullest = held.searchsorted(np.arange(BUCKETS + 2)), int(np.bincount(held).max())
-
-    def search(scores: Floats) -> NDArray[np.intp]:
-        at = first.take(bucket(scores))
-        for _ in range(fullest):
-            at += ended.take(at) < scores
-        return at
-
-    return search if fullest <= FULLEST else values.searchsorted
-
-
-def rank_steps(reference: Floats) -> tuple[Floats, Floats]:
-    """The distinct reference scores, and the mid-rank below each, at each, and above all.
-
-    >>> values, steps = rank_steps(np.array([1.0, 2.0, 2.0]))
-    >>> values.tolist(), steps.tolist()
-    ([1.0, 2.0], [0.125, 0.25, 0.375, 0.625, 0.875])
-    """
-    values, counts = np.unique(reference, return_counts=True)
-    upto = np.concatenate([[0], np.cumsum(counts)])
-    steps = np.empty(2 * len(values) + 1)
-    steps[0::2] = upto
-    steps[1::2] = 0.5 * (upto[:-1] + upto[1:])
-    return values, (steps + 0.5) / (len(reference) + 1.0)
-
-
 @dataclass(frozen=True, eq=False)
 class Placement:
     """Where events fall: the models, and by supervisor its clean scores and its reach."""
@@ -239,15 +192,15 @@ class Placement:
         return np.asarray(gone.all(axis=0) | (many & gone[~np.array(self.gaps)].any(axis=0)))
 
     @cached_property
-    def _tables(self) -> list[tuple[Floats, Floats, Floats, Any]]:
-        """By supervisor: distinct reference scores, ranks, what a rank adds to each model, search."""
+    def _tables(self) -> list[tuple[Floats, Floats, Any]]:
+        """By supervisor: distinct reference scores, what a rank adds to each model, and a search."""
         found, members = [], len(self.references)
         for i, reference in enumerate(self.references):
             values, steps = rank_steps(np.asarray(reference))
             slopes = [m.coefficients[1 + i :: members] for m in self.models]
             terms = np.stack([_terms(s, steps) for s in slopes], axis=1)
             # An infinite value, which nothing is equal to, stands behind the last.
-            found.append((np.append(values, np.inf), steps, terms, search_in(values)))
+            found.append((np.append(values, np.inf), terms, search_in(values)))
         return found
 
     @cached_property
@@ -255,7 +208,7 @@ class Placement:
         """The same without arrays."""
         tables = [
             (values.tolist(), *terms.T.tolist(), *reach)
-            for (values, _, terms, _), reach in zip(self._tables, self.reach, strict=True)
+            for (values, terms, _), reach in zip(self._tables, self.reach, strict=True)
         ]
         starts = [m.coefficients[0] for m in self.models]
         return tables, starts, [list(m.edges) for m in self.models]
@@ -263,19 +216,16 @@ class Placement:
     def _scored(self, scores: Floats) -> Floats:
         """The models' scores (models x events) of events that lack none."""
         totals = np.tile([m.coefficients[0] for m in self.models], (scores.shape[1], 1))
-        for column, (values, _, terms, search) in zip(scores, self._tables, strict=True):
+        for column, (values, terms, search) in zip(scores, self._tables, strict=True):
             at = search(column)
             totals += terms.take(2 * at + (values.take(at) == column), axis=0)
         return totals.T
 
     def _completed(self, scores: Floats) -> Floats:
         """The same if some lack scores: their ranks are the mean of the others."""
-        table = np.empty(scores.T.shape)
-        for i, (column, (values, steps, _, _)) in enumerate(zip(scores, self._tables, strict=True)):
-            at = values.searchsorted(column)
-            table[:, i] = steps.take(2 * at + (values.take(at, mode="clip") == column), mode="clip")
-        table = completed(np.where(np.isnan(scores.T), np.nan, table))
-        return np.stack([scored(m.coefficients, table) for m in self.models])
+        table = zip(scores, self.references, strict=True)
+        known = completed(np.column_stack([ranks(column, r) for column, r in table]))
+        return np.stack([scored(m.coefficients, known) for m in self.models])
 
     def _binned(self, totals: Floats, scores: Floats) -> Cells:
         low, high = np.array(self.reach, dtype=np.float64).T[:, :, None]

@@ -67,7 +67,7 @@ def separation(calibration: Calibration) -> Separation:
     The error is no less than that of scores which separate nothing.
     """
     calibration = of_firm_kinds(calibration)
-    bins = calibration.folded(calibration.table).sum(axis=(1, 3, 4, 5)).astype(np.float64)
+    bins = calibration.by_bin(calibration.table.sum(axis=1))
     shares = bins / np.maximum(bins.sum(axis=1, keepdims=True), 1.0)
     clean, shifted = shares[0], shares[1:].mean(axis=0)
     below = np.concatenate([[0.0], np.cumsum(clean)[:-1]])
@@ -121,7 +121,7 @@ class Refusal:
     def __init__(self, calibration: Calibration, found: Separation, bins: Floats) -> None:
         from scipy.special import betainccinv
 
-        self._calibration, self._bins = calibration, bins
+        self._bins = bins
         self._unseparated = unseparated(found)
         self._rows = max(float(calibration.effective.min()), 1.0)
         # The share of events beyond so many ends of so many rows is Beta(ends, rows + 1 - ends).
@@ -137,7 +137,7 @@ class Refusal:
         `likelihood` is the log-likelihood of each window under the best point of the grid.
         """
         n = table.sum(axis=1)
-        outside = self._calibration.folded(table)[..., 1].sum(axis=(1, 2, 3))
+        outside = table[:, 1::2].sum(axis=1)
         share = outside / np.maximum(n, 1e-12)
         beyond = self._chance_beyond(np.floor(outside * shrink), np.ceil(n * shrink))
         bins = self._misfit(by_bin, likelihood, shrink)

@@ -34,7 +34,8 @@ from numpy.typing import ArrayLike, NDArray
 from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import live_parameters
 from roadworthy.analysis.risk.rates import Calibrated, CannotTell, Rates
-from roadworthy.analysis.risk.refusal import rows_by_alarm, unseparated
+from roadworthy.analysis.risk.refusal import unseparated
+from roadworthy.analysis.risk.tolerable import shares_of_kinds
 from roadworthy.analysis.risk.tree import expectation
 from roadworthy.registry import get
 
@@ -129,9 +130,8 @@ class Estimators:
     @cached_property
     def parameters(self) -> dict[str, float]:
         """Detection rates and accuracies as calibrated, every kind of shift with equal weight."""
-        counts = rows_by_alarm(self.estimator.calibration)
-        shares = counts / counts.sum(axis=(1, 2), keepdims=True)
-        return live_parameters(shares[0], shares[1:].mean(axis=0))
+        clean, *shifted = shares_of_kinds(self.estimator.calibration)
+        return live_parameters(clean, np.mean(shifted, axis=0))
 
     def estimate(self, name: str, windows: StreamWindows) -> dict[str, Estimated]:
         """Rate, accuracy and risk of each window; NaN if there is no estimate."""
@@ -183,7 +183,7 @@ class Estimators:
             raise CannotTell(reason)
         component = get("estimators", name)
         reads, known = component.traits.get("reads", "bins"), self._bins
-        given = self._by_bin(windows.counts)
+        given = self.estimator.calibration.by_bin(windows.counts)
         if reads == "verdicts":
             known, given = self._verdicts, self._cut(given)
         elif reads == "batches":
@@ -193,12 +193,6 @@ class Estimators:
         rates: Rates = component.build(given, known, confidence=self.confidence)
         return rates
 
-    def _by_bin(self, counts: ArrayLike) -> Floats:
-        """Counts over cells as counts over bins of the shift score, in the last axis."""
-        table = np.asarray(counts, dtype=np.float64)
-        bins = self.estimator.calibration.shift.bins
-        return np.asarray(table.reshape(*table.shape[:-1], bins, -1).sum(axis=-1))
-
     def _cut(self, bins: Floats) -> Floats:
         """Bins of the shift score as verdicts: cleared and alarmed."""
         cut = self.estimator.separation.cut
@@ -207,7 +201,7 @@ class Estimators:
     @cached_property
     def _bins(self) -> Calibrated:
         calibration = self.estimator.calibration
-        rows = self._by_bin(calibration.table.sum(axis=1))
+        rows = calibration.by_bin(calibration.table.sum(axis=1))
         return Calibrated.from_table(dict(zip(calibration.kinds, rows, strict=True)))
 
     @cached_property
