@@ -47,7 +47,7 @@ CALIBRATED = {
     "snowfall": ("snow", (1, 2, 3)),
     "dim_light": ("contrast", (1, 2)),
 }
-"""Kind of shift -> the transform that makes it, and the levels (seed 000, table 1) that its rows are drawn from."""
+"""Kind of shift -> the transform that makes it, and the levels (Wang et al. 2022, table 1) that its rows are drawn from."""
 CLEAN_ROWS, KIND_ROWS, TODAY_ROWS, STRANGE_ROWS = 2000, 600, 3000, 1000
 TODAY_KIND, TODAY_BEGINS, TODAY_RATE = "dead_columns", 1500, 0.7
 """The shift of today's stream, the event with which it begins, and the share of events that it then strikes."""

@@ -122,7 +122,7 @@ def test_scores_rise_where_the_circumstance_is_hard(assessed):
 
 
 def test_no_ratio_knows_that_nothing_was_found_every_time(assessed):
-    """The exception of seed 000, section 4.3: empty tracklets agree with each other."""
+    """The exception of Wang et al. 2022, section 4.3: empty tracklets agree with each other."""
     name, _, run = assessed
     if EXPECTED[name].same:
         lost = scores_of(run)[EXPECTED[name].same]

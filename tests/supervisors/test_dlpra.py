@@ -1,4 +1,4 @@
-"""The detectors of seed 003 against torch's losses and gradients, brute force, and the direction that each docstring claims."""
+"""The detectors of Torpmann-Hagen et al. 2025 against torch, brute force, and the direction they claim."""
 
 from __future__ import annotations
 

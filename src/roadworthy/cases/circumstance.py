@@ -1,8 +1,8 @@
 """Circumstances: the conditions of use under which a subject is assessed.
 
 A circumstance is a transformation at one or more levels, a metadata filter, or a data set of its own; with a probability
-of meeting it, and exposure, likelihood and severity of harm on the scales 1 to 5 of seed 004 (tables 4 and 5). Their product
-is its significance, 1 to 125 (metric M6).
+of meeting it, and exposure, likelihood and severity of harm on the scales 1 to 5 of Wozniak et al. 2024
+(tables 4 and 5). Their product is its significance, 1 to 125 (metric M6).
 
 >>> shutter = Circumstance("low_shutter", transform="motion_blur", levels=(1, 2), exposure=1, likelihood=2, severity=5)
 >>> shutter.significance
@@ -24,7 +24,7 @@ SCALES: dict[str, tuple[str, ...]] = {
     "likelihood": ("rare", "unlikely", "possible", "likely", "certain"),
     "severity": ("insignificant", "minor", "marginal", "critical", "catastrophic"),
 }
-"""The words for 1 to 5 (seed 004, table 5)."""
+"""The words for 1 to 5 (Wozniak et al. 2024, table 5)."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Circumstance:
 
     @property
     def significance(self) -> int | None:
-        """Exposure x likelihood x severity (seed 004, M6); None until all three are given."""
+        """Exposure x likelihood x severity (Wozniak et al. 2024, M6); None until all three are given."""
         if self.exposure is None or self.likelihood is None or self.severity is None:
             return None
         return self.exposure * self.likelihood * self.severity

@@ -1,1 +1,1 @@
-"""Risk as an event tree: what may happen, how likely, what it costs; and how a shift rate is told without labels (seed 003)."""
+"""Risk as an event tree: what may happen, how likely it is, what it costs (Torpmann-Hagen et al. 2025)."""
