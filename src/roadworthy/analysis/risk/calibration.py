@@ -269,7 +269,8 @@ class Calibration:
             raise ValueError(f"a calibration needs {', '.join(sorted(wanted - set(record)))}")
         parts = [(record[name]["coefficients"], record[name]["edges"]) for name in _MODELS]
         models = [Combination(tuple(map(float, c)), tuple(map(float, e))) for c, e in parts]
-        given = {name: record[name] for name in ("grouped",) if name in record}
+        given: dict[str, Any] = dict(zip(_MODELS, models, strict=True))
+        given["grouped"] = bool(record.get("grouped", False))
         for name in ("names", "kinds", "notes", "gaps", "independent"):
             given[name] = tuple(record.get(name, ()))
         for name in ("references", "reach"):
@@ -284,7 +285,7 @@ class Calibration:
                     if not 0 <= cell < len(row):
                         raise ValueError(f"cell {cell} of {kind} is not among {len(row)} cells")
                     row[cell] = count
-        return cls(**given, **dict(zip(_MODELS, models, strict=True)), table=table)
+        return cls(**given, table=table)
 
     @cached_property
     def _placement(self) -> Placement:

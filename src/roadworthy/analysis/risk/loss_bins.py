@@ -168,7 +168,7 @@ def score_classes(
     if not whole or count < 2 or not weight.sum() > 0.0:
         return []
     # Cells of about as many cases each; cases without a score have one of their own.
-    inner = np.quantile(score[known], np.arange(1, count) / count) if known.any() else []
+    inner = np.quantile(score[known], np.arange(1, count) / count) if known.any() else np.zeros(0)
     cells = np.where(known, np.searchsorted(inner, score, side="right"), count)
     cells = np.unique(cells, return_inverse=True)[1]
     made = loss_tree(cells, loss, weights=weight, edges=edges)
