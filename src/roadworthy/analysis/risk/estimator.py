@@ -46,6 +46,7 @@ from roadworthy.analysis.risk.prototypes import (
     LIVE_PARAMETERS,
     answer_costs,
     asks_for_alarms,
+    known_probability,
     live_parameters,
     refuse_live_constants,
 )
@@ -239,7 +240,7 @@ class Estimator:
     ) -> None:
         calibration = of_firm_kinds(calibration)
         self.calibration, self.tree, self.tolerable = calibration, tree, tolerable
-        self.constants = {name: _constant(name, v) for name, v in (constants or {}).items()}
+        self.constants = {name: known_probability(name, v) for name, v in (constants or {}).items()}
         unknown = [n for n in tree.parameters if n not in (*LIVE_PARAMETERS, *self.constants)]
         if unknown:
             raise ValueError(
@@ -631,15 +632,6 @@ def _right_by_bin(rows: Floats, bins: NDArray[Any], apart: NDArray[Any]) -> Floa
     by_bin = np.array([np.bincount(place, outcome) for outcome in rows])
     mean = (by_half[0] / by_half.sum(axis=0))[apart]
     return np.asarray((by_bin[0][place] + PULL * mean) / (by_bin.sum(axis=0)[place] + PULL))
-
-
-def _constant(name: str, value: ArrayLike) -> float:
-    """A probability; of (successes, trials) the posterior mean."""
-    given = np.asarray(value, dtype=np.float64)
-    found = float((given[0] + 0.5) / (given[1] + 1.0)) if given.shape == (2,) else float(given)
-    if not 0.0 <= found <= 1.0:
-        raise ValueError(f"the constant {name} must be a number from 0 to 1, found {value!r:.60}")
-    return found
 
 
 def _around(value: Floats, ends: tuple[Floats, Floats]) -> tuple[Floats, Floats, Floats]:

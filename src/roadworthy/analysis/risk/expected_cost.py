@@ -37,7 +37,7 @@ from roadworthy.statistics.clusters import discounted_size, group_sums, grouped_
 from roadworthy.statistics.interval import Interval
 
 from .loss_bins import outcome_classes, score_classes
-from .prototypes import live_parameters, refuse_live_constants
+from .prototypes import Constant, known_probability, live_parameters, refuse_live_constants
 from .tree import LIVE_PARAMETERS, Tree, derivatives, evaluate, expectation, worth
 
 Floats = NDArray[np.float64]
@@ -48,30 +48,6 @@ ASSUMED = (
     "circumstances exclude each other and occur as often as the file says; levels of one are "
     "equally frequent"
 )
-
-
-@dataclass(frozen=True)
-class Beta:
-    """What is known of a probability after counting, from the prior of Jeffreys.
-
-    >>> round(Beta.from_counts(successes=18, trials=20).mean, 3)
-    0.881
-    """
-
-    a: float
-    b: float
-
-    @classmethod
-    def from_counts(cls, successes: float, trials: float) -> Beta:
-        """After so many successes in so many trials."""
-        if not 0 <= successes <= trials < math.inf:
-            raise ValueError(f"expected 0 <= successes <= trials, found {successes} of {trials}")
-        return cls(successes + 0.5, trials - successes + 0.5)
-
-    @property
-    def mean(self) -> float:
-        """The expected probability."""
-        return self.a / (self.a + self.b)
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,15 +90,14 @@ class AssessedRisk:
     tree: Tree
     kinds: tuple[CountedCases, ...]
     """Clean first."""
-    constants: Mapping[str, float | Beta]
+    constants: Mapping[str, Constant]
     seed: int = 0
     notes: tuple[str, ...] = field(default=())
 
     @cached_property
     def values(self) -> dict[str, float]:
         """The tree's parameters as measured."""
-        known = {name: _mean(value) for name, value in self.constants.items()}
-        found = self._parameters(self._shares) | known
+        found = self._parameters(self._shares) | self._given
         return {name: float(found[name]) for name in self.tree.parameters}
 
     @cached_property
@@ -169,7 +144,7 @@ class AssessedRisk:
             effective_n=self.n / self.design_effect,
             proportion=False,
             # Constants that are known from counts are no surer for more cases.
-            by_cases=not any(isinstance(self.constants.get(n), Beta) for n in self.tree.parameters),
+            by_cases=not any(np.ndim(self.constants.get(n, 0.0)) for n in self.tree.parameters),
         )
 
     def finding(self, confidence: float) -> Finding:
@@ -259,8 +234,11 @@ class AssessedRisk:
         return {"p_shift": rate, **found}
 
     def _cost(self, shares: Sequence[Floats], **drawn: Floats) -> Any:
-        given = {name: _mean(known) for name, known in self.constants.items()}
-        return expectation(self.tree, {**self._parameters(shares), **given, **drawn})
+        return expectation(self.tree, {**self._parameters(shares), **self._given, **drawn})
+
+    @cached_property
+    def _given(self) -> dict[str, float]:
+        return {name: known_probability(name, value) for name, value in self.constants.items()}
 
     @cached_property
     def _influence(self) -> list[Floats]:
@@ -301,9 +279,9 @@ class AssessedRisk:
             drawn = rng.standard_gamma(weights, (DRAWS, 4))
             shares.append(drawn / drawn.sum(axis=1, keepdims=True))
         constants = {
-            name: rng.beta(known.a, known.b, DRAWS)
+            name: rng.beta(known[0] + 0.5, known[1] - known[0] + 0.5, DRAWS)
             for name, known in sorted(self.constants.items())
-            if isinstance(known, Beta)
+            if isinstance(known, tuple)
         }
         return np.broadcast_to(self._cost(shares, **constants), (DRAWS,))
 
@@ -313,7 +291,7 @@ def assess_risk(
     clean: CountedCases,
     shifted: Sequence[CountedCases],
     *,
-    constants: Mapping[str, float | Beta] | None = None,
+    constants: Mapping[str, Constant] | None = None,
     seed: int = 0,
 ) -> AssessedRisk:
     """The expected cost of a tree whose live parameters are counted on these rows.
@@ -333,17 +311,13 @@ def assess_risk(
     if empty:
         raise ValueError(f"there are no cases of {', '.join(empty)} to count")
     unknown = [name for name in tree.parameters if _of_shift(name) and name not in given]
-    if unknown and not shifted and _mean(given.get("p_shift", 0.0)) > 0.0:
+    if unknown and not shifted and np.any(given.get("p_shift", 0.0)):
         raise ValueError(
             f"no circumstance measures {', '.join(unknown)}; add circumstances with a probability"
         )
     found = AssessedRisk(tree, kinds, given, seed, tuple(_notes(tree, kinds)))
     _ = found.value  # refuses a parameter that neither cases nor constants give
     return found
-
-
-def _mean(known: float | Beta) -> float:
-    return known.mean if isinstance(known, Beta) else float(known)
 
 
 def _of_shift(name: str) -> bool:

@@ -53,6 +53,8 @@ class Costs:
     """An alarm on an answer that would have been right."""
 
 
+Constant = float | tuple[float, float]
+"""A probability, or (successes, trials)."""
 AnyCosts = Costs | Mapping[str, Any]
 """Costs, or a mapping with their names or `OUTCOME_ALIASES`."""
 RIGHT_OR_WRONG = Costs()
@@ -89,6 +91,22 @@ def of_alarms(parameter: str) -> bool:
 def asks_for_alarms(tree: Tree) -> bool:
     """Whether what a case costs depends on whether an alarm was raised for it."""
     return any(of_alarms(name) for name in tree.parameters if name in LIVE_PARAMETERS)
+
+
+def known_probability(name: str, value: ArrayLike) -> float:
+    """A constant as a probability; of (successes, trials) the posterior mean, Jeffreys' prior.
+
+    >>> known_probability("p_rain", 0.2), round(known_probability("p_rain", (18, 20)), 3)
+    (0.2, 0.881)
+    """
+    given = np.asarray(value, dtype=np.float64)
+    found = float((given[0] + 0.5) / (given[1] + 1.0)) if given.shape == (2,) else float(given)
+    if not 0.0 <= found <= 1.0 or (given.size == 2 and not 0.0 <= given[0] <= given[1]):
+        raise ValueError(
+            f"the constant {name} must be a number from 0 to 1, or (successes, trials), "
+            f"found {value!r:.60}"
+        )
+    return found
 
 
 def refuse_live_constants(names: Iterable[str], *, but: Collection[str] = ()) -> None:
