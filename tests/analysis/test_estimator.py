@@ -194,6 +194,19 @@ def test_any_counts_give_finite_figures_within_their_bounds(calibration, data):
     assert 0.0 <= found.exceedance[0] <= 1.0 and math.isfinite(found.log_odds[0])
 
 
+def test_counts_of_very_different_size_leave_every_share_a_share(calibration):
+    """Right answers to few clean events are a difference of large numbers."""
+    rng = np.random.default_rng(0)
+    windows = np.zeros((96, calibration.cells))
+    for row in windows:
+        row[rng.integers(0, calibration.cells, 5)] = 10.0 ** rng.uniform(-3.0, 6.0, 5)
+    tree = detector_tree(POLYP_COSTS)
+    found = Estimator(calibration, tree, tolerable=1925.0).estimate(windows)
+    low, high = tree.costs
+    assert (low <= found.risk_low).all() and (found.risk_high <= high).all()
+    assert ((found.exceedance >= 0.0) & (found.exceedance <= 1.0)).all()
+
+
 def test_before_any_event_the_prior_speaks_and_less_as_a_window_fills(calibration):
     estimator = Estimator(calibration, accuracy_tree(), prior=(1.0, 19.0))
     nothing = np.zeros(calibration.cells)

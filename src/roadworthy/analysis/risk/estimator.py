@@ -662,6 +662,6 @@ def _normalised(log: Floats) -> Floats:
 
 
 def _share_of(part: Floats, whole: Floats) -> Floats:
-    """A share; rounding may carry a part beyond its whole."""
+    """A share; a part that is a difference may be below nothing or beyond its whole by rounding."""
     share = np.divide(part, whole, out=np.zeros_like(part), where=whole > TINY)
-    return np.minimum(share, 1.0)
+    return np.clip(share, 0.0, 1.0)
