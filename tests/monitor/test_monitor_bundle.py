@@ -234,7 +234,7 @@ def test_bundles_that_cannot_work_are_refused(calibration, watchful):
             Bundle(**{"subject": "s", "calibration": calibration, "tree": tree, **wrong})
     with pytest.raises(BundleError, match="needs a tolerable risk"):
         Bundle("s", calibration, tree, alarm=watchful.alarm)
-    with pytest.raises(BundleError, match="is not among"):
+    with pytest.raises(BundleError, match="one of the windows"):
         Bundle("s", calibration, tree, alarm=watchful.alarm, tolerable=0.1, windows=Windows((7,)))
 
 

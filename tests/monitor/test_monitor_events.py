@@ -113,7 +113,7 @@ def test_unnamed_events_are_never_repeated_and_are_named_after_their_replica(bun
     assert monitor.update(Events(None, None, cells=[0, 1])).accepted == 2
     assert monitor.update_one(None, 10.0, cell=2).accepted == 1
     monitor.label("r#4", True)
-    assert monitor.state.labels.counts[0, 2] == 1
+    assert monitor.state.labels.given["r#4"].cell == 2
 
 
 def test_unnamed_events_of_two_replicas_are_different_events(bundle):
@@ -122,7 +122,7 @@ def test_unnamed_events_of_two_replicas_are_different_events(bundle):
         one.update(Events(None, [1.0, 2.0], cells=[0, 1]))
     a.label("a#1", False)
     a.merge(b)
-    assert a.state.taken.accepted == 4 and a.state.labels.counts[1, 1] == 1
+    assert a.state.taken.accepted == 4 and a.state.labels.given["a#1"].cell == 1
 
 
 def test_single_events_and_calls_lead_to_the_same_state(bundle, scores_at):

@@ -70,7 +70,7 @@ def held(of: State) -> tuple:
         of.taken,
         of.labels.given,
         of.labels.asked,
-        of.labels.counts.tolist(),
+        of.labels.counted,
     )
 
 
@@ -134,7 +134,7 @@ def test_bytes_hold_everything(events, labels):
     for name, correct, probability in labels:
         first.labels.add_all([(name, LabelledEvent(1.5, name % CELLS, correct, probability))])
         first.labels.ask(name + 1, probability)
-    data = packed(first, bundle="b1", watch={"active": True}, alarms=[])
+    data = packed(first, bundle="b1", memory={"active": True}, alarms=[])
     again = state(capacity=30, lateness=300.0)
     assert unpack(data, again, bundle="b1") == ({"active": True}, [])
     assert held(again) == held(first)
@@ -147,7 +147,7 @@ def test_bytes_hold_everything(events, labels):
 def test_bytes_of_another_bundle_or_cut_off_or_changed_are_refused():
     one = state()
     give(one, [(1, 2.0, 3), (2, 3.0, -1)])
-    data = packed(one, bundle="b1", watch={}, alarms=[])
+    data = packed(one, bundle="b1", memory={}, alarms=[])
     with pytest.raises(StateError, match="belongs to bundle b1, not to b2"):
         unpack(data, state(), bundle="b2")
     for wrong in (b"", data[: len(data) // 2], data[:-1], data[:100] + b"x" + data[101:]):

@@ -67,6 +67,13 @@ def test_one_event_a_list_and_lines_are_the_same_events(reader, calibration):
         assert placed([alone], calibration).cells.tolist() == [expected[3]]
 
 
+def test_events_without_a_time_count_in_the_order_of_their_post(reader):
+    events = [{"id": f"e{9 - i}", "scores": {"knn": 0.1 * i, "energy": 1.0}} for i in range(10)]
+    for body in (ndjson(*events), json.dumps(events).encode()):
+        times = reader.read(body, now=NOW).times
+        assert times[0] == NOW and (np.diff(times) > 0).all() and times[-1] - NOW < 1e-3
+
+
 def test_a_line_at_a_time_and_column_by_column_agree(reader):
     mixed = [event(0), event(1, subject="lesion-2.3.1"), event(2), event(3)]
     uniform = [event(i) for i in range(4)]

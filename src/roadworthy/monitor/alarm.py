@@ -24,19 +24,20 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from roadworthy.analysis.risk.estimator import Odds
 from roadworthy.monitor import messages
-from roadworthy.monitor.autocorrelation import FEW, HISTORY, StreamTime
-from roadworthy.monitor.events import Floats
+from roadworthy.monitor.events import Cells, Floats
 from roadworthy.monitor.messages import LEAST_SCORED
 from roadworthy.monitor.windows import CellScores
+from roadworthy.statistics.autocorrelation import FEW, FIRST, integrated_time
 
 if TYPE_CHECKING:
     from roadworthy.analysis.risk.estimator import Estimator
@@ -52,6 +53,13 @@ LONGEST = 16_384
 """Events that are read at most, however alike they are: as many are always held."""
 KEPT = 10_000
 """Alarms that are remembered."""
+HISTORY = 32_768
+"""Events from which the autocorrelation time of a stream is read."""
+OFTEN, SELDOM = 64, 16_384
+"""It is read again after a quarter more events, but not before and not later than this."""
+LAST, CLEARLY = 1024, 3.0
+"""The last events of which it is read before an alarm is raised, and the standard errors by which
+their time must then be longer than the known one: chance must not delay an alarm."""
 _SLACK = 1.0001
 """A time that was tabled is not beyond the table by rounding."""
 _RATE = re.compile(
@@ -69,16 +77,6 @@ def alarms_per_day(text: str) -> float:
     if not found or float(found[1]) <= 0:
         raise ValueError(f"Write false alarms as '1 per month' or '2 per day', found {text!r}.")
     return float(found[1]) / DAYS[found[2].lower()]
-
-
-def odds_to_probability(log_odds: float) -> float:
-    """Without overflow.
-
-    >>> odds_to_probability(0.0), odds_to_probability(-1000.0)
-    (0.5, 0.0)
-    """
-    small = math.exp(-abs(log_odds))
-    return 1.0 / (1.0 + small) if log_odds >= 0 else small / (1.0 + small)
 
 
 class Reads(NamedTuple):
@@ -113,15 +111,13 @@ class AlarmRule:
 
     def __post_init__(self) -> None:
         alarms_per_day(self.false_alarms)
-        if not (self.window >= 2 and self.stride >= 1 and self.events_per_day > 0):
+        paced = self.window >= 2 and self.stride >= 1 and self.events_per_day > 0
+        tabled = bool(self.table) and bool(np.isfinite(self.table).all())
+        if not (paced and tabled and self.off <= self.on):
             raise ValueError(
-                "An alarm needs a window of at least 2 events, a stride of at least 1 and events per "
-                f"day above 0, found {self.window}, {self.stride}, {self.events_per_day}."
+                "An alarm needs a window of at least 2 events, a stride of at least 1, events per day "
+                f"above 0, a table of finite burdens, and off <= on, found {self}."
             )
-        if not self.table or not np.isfinite(self.table).all():
-            raise ValueError(f"An alarm needs a table of finite burdens, found {self.table}.")
-        if not self.off <= self.on:
-            raise ValueError(f"An alarm needs off <= on, found off {self.off}, on {self.on}.")
 
     @property
     def per_event(self) -> float:
@@ -141,17 +137,6 @@ class AlarmRule:
         at = math.log(time), np.log(times)
         length = math.ceil(math.exp(np.interp(*at, np.log(lengths))) - 1e-6)
         return Reads(length, float(np.interp(*at, burdens)))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> AlarmRule:
-        """The inverse of `to_dict`."""
-        pairs = {name: tuple(map(tuple, record[name])) for name in ("table", "detects")}
-        lists = {name: tuple(record[name]) for name in ("notes", "not_due")}
-        return cls(**{**record, **pairs, **lists})
 
 
 @dataclass(frozen=True)
@@ -228,6 +213,57 @@ def odds_before(
     return Odds(*found)
 
 
+class StreamTime:
+    """The autocorrelation time of one stream, read again as the stream goes on.
+
+    It is read from the last events without the last two of the alarm's windows: a step that is just
+    happening must not look like correlation.
+    """
+
+    def __init__(self, scores: CellScores, window: int) -> None:
+        self._scores, self._window = scores, window
+        self.value = 1.0
+        """The time by which the alarm is judged."""
+        self.known = False
+        """Whether it is an estimate, not just an upper limit."""
+        self.next = self.first = max(window, FIRST)
+        """After how many events it is read again, and the first time."""
+
+    def of(self, cells: Cells, *, sure: bool = False) -> float:
+        """The time of a stream's last events."""
+        spare = 2 * self._window
+        cells = cells[-HISTORY - spare :]
+        return self._of_all(cells[:-spare] if len(cells) > 4 * spare else cells, sure=sure)
+
+    def read(self, cells: Cells, counted: int, *, keep: bool) -> None:
+        """Read it from the cells up to the event `counted`, or `keep` what is known."""
+        self.next = counted + min(SELDOM, max(OFTEN, counted // 4))
+        if keep:
+            self.next = min(self.next, counted + FEW)
+            return
+        self.value = self.of(cells, sure=True)
+        self.known = bool(np.count_nonzero(cells >= 0) >= FEW)
+
+    def lengthened(self, cells: Cells, now: int) -> bool:
+        """Whether the last events are clearly more alike than was known; the time is then theirs.
+
+        Asked before an alarm is raised: a stream whose events have become alike would else raise
+        false alarms until the next reading.
+        """
+        spare, known = 2 * self._window, self.value
+        last = cells[-LAST - spare : -spare]
+        found = self._of_all(last, sure=True) if np.count_nonzero(last >= 0) >= FEW else 1.0
+        if found <= known * (1.0 + CLEARLY * math.sqrt(20.0 * known / LAST)):
+            return False
+        self.value, self.next = found, min(self.next, now + FEW)
+        return True
+
+    def _of_all(self, cells: Cells, *, sure: bool) -> float:
+        scores = self._scores.shift[cells[cells >= 0]]
+        variance = self._scores.variance
+        return integrated_time(scores, window=self._window, variance=variance, sure=sure)
+
+
 class Watch:
     """The alarm of one stream by its scores: what is on, and what to say next."""
 
@@ -275,26 +311,21 @@ class Watch:
         """The log-odds that the alarm watches after the last event; None if it can read nothing."""
         if len(state.recent) < self.rule.window:
             return None
-        return _finite(float(self._log_odds(state, [len(state.recent)], whole=True)[0]))
+        watched = float(self._log_odds(state, [len(state.recent)], whole=True)[0])
+        return watched if math.isfinite(watched) else None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {
-            "active": self.active,
-            "cannot_tell": self.cannot_tell,
-            "doubted": self.doubted,
-            "looked": self._looked,
-            "time": self.time.value,
-            "time_known": self.time.known,
-            "next_time": self.time.next,
-        }
+    @property
+    def memory(self) -> list[Any]:
+        """What another watch of the same stream goes on from: plain JSON values."""
+        time = self.time
+        state = self.active, self.cannot_tell, self.doubted, self._looked
+        return [*state, time.value, time.known, time.next]
 
-    def restore(self, record: dict[str, Any]) -> None:
-        """The inverse of `to_dict`."""
-        self.active, self.cannot_tell = record["active"], record["cannot_tell"]
-        self.doubted, self._looked = record["doubted"], record["looked"]
-        self.time.value, self.time.known = record["time"], record["time_known"]
-        self.time.next = record["next_time"]
+    @memory.setter
+    def memory(self, values: Sequence[Any]) -> None:
+        time = self.time
+        self.active, self.cannot_tell, self.doubted, self._looked, *values = values
+        time.value, time.known, time.next = values
 
     @property
     def _reads(self) -> Reads | None:
@@ -411,20 +442,15 @@ class Watch:
             estimator = self.bundle.estimator
             # There may be an estimate before there is an upper limit of the time.
             time = self.time.value if self._reads else self.time.of(state.recent.cell[:end])
-            shrink = 1.0 / time
             counts = counts_before(state.recent.cell, [end], length, estimator.calibration.cells)
-            odds = estimator.odds(counts, shrink=shrink)
+            odds = estimator.odds(counts, shrink=1.0 / time)
             above = float(odds.above[0])
-            risk = float(estimator.estimate(counts, shrink=shrink).risk[0])
+            risk = float(estimator.estimate(counts, shrink=1.0 / time).risk[0])
             judged = float(odds.judged(-math.inf if self.active else burden)[0])
-            figures = odds_to_probability(above), risk, above
-            watched = _finite(judged)
+            watched = judged if math.isfinite(judged) else None
+            figures = float(expit(above)), risk, above
             self._said.append(Alarm(*when, *figures, read=length, alarm_log_odds=watched))
         if kind in ("raised", "cleared"):
             self.active = kind == "raised"
         else:
             self.cannot_tell = kind == "cannot tell"
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

@@ -35,8 +35,6 @@ class Buckets:
     """Counts of events by bucket; the last column counts those without a score."""
 
     def __init__(self, *, cells: int, width: float = 60.0, keep: int = 256) -> None:
-        if not (width > 0 and keep >= 2):
-            raise ValueError(f"Buckets need a width above 0 s and keep >= 2, found {width}, {keep}")
         self.cells, self.width, self.keep = cells, float(width), keep
         self._rows: dict[tuple[int, int], Ints] = {}
         """By level (how often the width was doubled) and number."""

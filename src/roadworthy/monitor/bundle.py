@@ -31,13 +31,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from roadworthy.monitor import messages
 from roadworthy.monitor.alarm import AlarmRule
-from roadworthy.monitor.estimate import BLIND, Coverage, Forecast
+from roadworthy.monitor.estimate import Coverage, Forecast
 from roadworthy.monitor.events import Events
 from roadworthy.monitor.windows import Windows
 
@@ -63,23 +63,10 @@ class RatePrior(NamedTuple):
     """The rate of shift that is expected while a window fills, and the events that it is worth.
 
     A full window does not depend on it, and neither does the alarm, which reads full windows alone.
-
-    >>> RatePrior(0.05, 20.0).pseudo_events, RatePrior(0.05, 20.0).in_words
-    ((1.0, 19.0), '5% shifted, worth 20 events')
     """
 
     rate: float
     events: float
-
-    @property
-    def pseudo_events(self) -> tuple[float, float]:
-        """Shifted and clean ones."""
-        return self.rate * self.events, (1.0 - self.rate) * self.events
-
-    @property
-    def in_words(self) -> str:
-        """As a note has it."""
-        return f"{100 * self.rate:.3g}% shifted, worth {self.events:,.6g} events"
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,25 +97,27 @@ class Bundle:
     self_test: Mapping[str, Any] = field(default_factory=dict)
     made_at: str | None = None
     """When it was made: no part of the content by which it is named."""
+    blind_to: ClassVar[tuple[str, ...]] = (
+        "changed prevalence of classes and changed labelling",
+        "wrong answers that none of the supervisors' scores reflect",
+    )
+    """What no estimate without labels can see."""
 
     def __post_init__(self) -> None:
+        prior, alarm = self.prior, self.alarm
         if not self.subject or not isinstance(self.subject, str):
             raise BundleError("A bundle needs a subject: a fingerprint, or a name with a version.")
         if not (self.lateness >= 0 and self.id_horizon >= 1 and self.bucket > 0):
-            raise BundleError(
-                "A bundle needs lateness >= 0 s, id_horizon >= 1 and bucket > 0 s, "
-                f"found {self.lateness}, {self.id_horizon}, {self.bucket}."
-            )
-        if self.prior and not (0.0 < self.prior.rate < 1.0 and 0.0 < self.prior.events < math.inf):
+            raise BundleError("A bundle needs lateness >= 0 s, id_horizon >= 1 and bucket > 0 s.")
+        if prior and not (0.0 < prior.rate < 1.0 and 0.0 < prior.events < math.inf):
             raise BundleError(
                 "An expected rate of shift lies above 0 and below 1 and is worth more than 0 events, "
-                f"found {self.prior.rate:g} and {self.prior.events:g}."
+                f"found {prior.rate:g} and {prior.events:g}."
             )
-        if self.alarm is not None and self.tolerable is None:
-            raise BundleError("An alarm needs a tolerable risk.")
-        if self.alarm is not None and self.alarm.window not in self.windows.lengths:
+        if alarm and (self.tolerable is None or alarm.window not in self.windows.lengths):
             raise BundleError(
-                f"The alarm's window of {self.alarm.window} is not among {self.windows.lengths}."
+                "An alarm needs a tolerable risk and one of the windows, found "
+                f"{self.tolerable} and {alarm.window} of {self.windows.lengths}."
             )
 
     @property
@@ -140,11 +129,6 @@ class Bundle:
     def called(self) -> tuple[str, ...]:
         """What events may call the subject: as the bundle does, or as people do."""
         return tuple(dict.fromkeys((self.subject, self.title)))
-
-    @property
-    def blind_to(self) -> tuple[str, ...]:
-        """What no estimate without labels can see."""
-        return BLIND
 
     @property
     def unit(self) -> str:
@@ -186,12 +170,16 @@ class Bundle:
         """What turns counts into estimates."""
         from roadworthy.analysis.risk.estimator import JEFFREYS, Estimator
 
+        prior = JEFFREYS
+        if self.prior is not None:  # shifted and clean events
+            rate, events = self.prior
+            prior = rate * events, (1.0 - rate) * events
         return Estimator(
             self.calibration,
             self.tree,
             constants=self.constants,
             tolerable=self.tolerable,
-            prior=self.prior.pseudo_events if self.prior else JEFFREYS,
+            prior=prior,
         )
 
     @classmethod
@@ -230,25 +218,27 @@ class Bundle:
             windows = replace(windows, lengths=tuple(sorted((*windows.lengths, alarm_window))))
         limit = None if tolerable is None else float(tolerable)
         bundle = cls(subject, calibration, tree, tolerable=limit, windows=windows, **settings)
-        rule = None
+        estimator, rate, rule = bundle.estimator, float(expected_rate), None
         if limit is not None:
             rule = alarm_rule(
-                bundle.estimator,
+                estimator,
                 windows=[alarm_window] if alarm_window is not None else windows.lengths,
                 false_alarms=false_alarms,
                 events_per_day=events_per_day,
                 seed=seed,
             )
-        rate, made = float(expected_rate), dict(made or {})
-        found = messages.warnings_of(given, bundle.estimator.separation, coverage)
-        warnings = [*map(str, made.pop("warnings", ())), *found]
-        rows = {kind: calibration.rows(kind) for kind in calibration.kinds}
+        made = {
+            **(made or {}),
+            "rows": {kind: calibration.rows(kind) for kind in calibration.kinds},
+        }
+        if warnings := messages.warnings_of(given, estimator.separation, coverage):
+            made["warnings"] = list(warnings)
         bundle = replace(
             bundle,
             alarm=rule,
-            forecast=forecast or Forecast(rate, *bundle.estimator.forecast(rate)),
+            forecast=forecast or Forecast(rate, *estimator.forecast(rate)),
             coverage=coverage,
-            made={**made, "rows": rows, **({"warnings": warnings} if warnings else {})},
+            made=made,
         )
         return replace(bundle, self_test=expected_state(bundle), made_at=made_at)
 
@@ -266,14 +256,10 @@ class Bundle:
         found = {k: v for k, v in record.items() if k != "format"}
         found["calibration"] = Calibration.from_dict(record["calibration"])
         found["tree"] = Tree.from_dict(record["tree"])
-        found["constants"] = {
-            k: tuple(v) if isinstance(v, list) else v for k, v in record["constants"].items()
-        }
-        found["prior"] = None if record["prior"] is None else RatePrior(*record["prior"])
-        found["windows"] = Windows.from_dict(record["windows"])
-        for name, part in (("forecast", Forecast), ("coverage", Coverage)):
-            found[name] = None if record[name] is None else part(**record[name])
-        found["alarm"] = None if record["alarm"] is None else AlarmRule.from_dict(record["alarm"])
+        found["constants"] = _tuples(record["constants"])
+        for name, part in PARTS.items():
+            value = _tuples(record[name])
+            found[name] = part(**value) if isinstance(value, Mapping) else value and part(*value)
         return cls(**found)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -295,26 +281,23 @@ class Bundle:
     def load(cls, path: str | os.PathLike[str]) -> Bundle:
         """Read a bundle; one that is not whole, was changed, or fails its self-test is refused."""
         where = Path(path)
-        try:
-            content = where.read_bytes()
-        except FileNotFoundError:
-            raise BundleError(f"No bundle at {where}. `roadworthy calibrate` makes one.") from None
-        except IsADirectoryError:
+        if where.is_dir():
             beside = where / "monitor" / "bundle.json"
             instead = f" The bundle of this run is {beside}." if beside.is_file() else ""
-            raise BundleError(f"{where} is a folder, not a bundle.{instead}") from None
+            raise BundleError(f"{where} is a folder, not a bundle.{instead}")
+        if not where.exists():
+            raise BundleError(f"No bundle at {where}. `roadworthy calibrate` makes one.")
         if where.name.lower().endswith(TABLES):
             raise BundleError(f"{where} is a table. `roadworthy calibrate` makes a bundle from it.")
+        content, record = where.read_bytes(), None
         try:
             record = json.loads(content)
         except ValueError as error:
             if content.lstrip()[:1] in (b"", b"{"):
-                raise BundleError(
-                    f"{where} is not a whole bundle: {error}. Copy it again."
-                ) from None
-            record = None
+                why = f"{where} is not a whole bundle: {error}. Copy it again."
+                raise BundleError(why) from None
         found = record.get("format") if isinstance(record, dict) else None
-        if not str(found).startswith(FORMAT.rpartition(" ")[0]):
+        if record is None or not str(found).startswith(FORMAT.rpartition(" ")[0]):
             raise BundleError(f"{where} is not a bundle. `roadworthy calibrate` makes one.")
         if found != FORMAT:
             raise BundleError(
@@ -337,15 +320,28 @@ class Bundle:
         return bundle
 
 
+PARTS: Mapping[str, Any] = {
+    "prior": RatePrior,
+    "windows": Windows,
+    "alarm": AlarmRule,
+    "forecast": Forecast,
+    "coverage": Coverage,
+}
+"""Fields that are dataclasses or named tuples of plain values and tuples."""
+
+
 def _plain(value: Any) -> Any:
-    """A part of a bundle as plain JSON values."""
+    """A field of a bundle as JSON writes it."""
     if hasattr(value, "to_dict"):
         return value.to_dict()
-    if is_dataclass(value) and not isinstance(value, type):
-        return asdict(value)
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
+
+
+def _tuples(value: Any) -> Any:
+    """The same values with tuples for lists."""
     if isinstance(value, Mapping):
-        return {name: _plain(one) for name, one in value.items()}
-    return [*value] if isinstance(value, tuple) else value
+        return {name: _tuples(one) for name, one in value.items()}
+    return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
 
 
 def _json(record: Mapping[str, Any], *, sort_keys: bool = False) -> str:

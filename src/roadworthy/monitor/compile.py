@@ -78,6 +78,7 @@ def calibrate(
     tells. `detector` and `threshold` name the score whose alarms call a person. `prior` is the
     share of shifted events that is expected. `progress` is called with the name of each stage.
     """
+    from roadworthy.analysis.risk.amounts import priced
     from roadworthy.analysis.risk.prototypes import accuracy_tree, asks_for_alarms
     from roadworthy.analysis.risk.tolerable import refuse_out_of_reach
     from roadworthy.data.samples import DataError
@@ -112,7 +113,8 @@ def calibrate(
     calibration = rows.calibrated(deployed=deployed)
     limit = tolerated(calibration, tree, constants) if tolerable is None else tolerable
     if tolerable is None:
-        notes.append(no_limit(limit, tree.unit))
+        cost = f"{priced(limit, tree.unit)}, the expected cost if {TOLERATED:.0%} of inputs are shifted"
+        notes.append(f"No tolerable limit set. Using {cost}.")
     progress("leaving out one kind at a time")
     coverage = left_out(rows)
     progress("setting the alarm on simulated streams without shift")
@@ -180,16 +182,6 @@ def summarise(bundle: Bundle, table: ScoreTable) -> list[KindSummary]:
     return found
 
 
-def no_limit(limit: float, unit: str) -> str:
-    """That a limit was chosen because none was given; it stays in the bundle."""
-    from roadworthy.analysis.risk.amounts import priced
-
-    return (
-        f"No tolerable limit set. Using {priced(limit, unit)}, the expected cost if "
-        f"{TOLERATED:.0%} of inputs are shifted."
-    )
-
-
 def pace(table: ScoreTable) -> float | None:
     """Events per day by the times of a table; None if these span less than an hour."""
     times = np.zeros(0) if table.time is None else table.time[np.isfinite(table.time)]
@@ -222,24 +214,21 @@ def _deployed(
         if threshold is not None:
             raise DataError("a threshold needs a detector: name the score it belongs to")
         return None
+    names = list(table.columns)
     if not asks_for_alarms(tree):
         raise DataError(
             f"detector {detector}: no cost depends on an alarm. Give the costs of a necessary and "
             "an unnecessary one, or leave the detector out"
         )
-    if detector not in table.columns:
-        names = list(table.columns)
-        raise DataError(
-            f"{table.source} has no score {detector!r}{did_you_mean(detector, names)}; "
-            f"it has {', '.join(names)}"
-        )
+    if detector not in names:
+        instead = f"{did_you_mean(detector, names)}; it has {', '.join(names)}"
+        raise DataError(f"{table.source} has no score {detector!r}{instead}")
     scores = table.columns[detector]
     if threshold is None and not np.isin(scores[~np.isnan(scores)], (0.0, 1.0)).all():
         raise DataError(f"detector {detector} needs a threshold, above which it raises an alarm")
-    chosen = 0.5 if threshold is None else threshold
-    if not np.isfinite(chosen):
-        raise DataError(f"a threshold is a finite number, found {chosen}")
-    return Deployed(detector, chosen)
+    if threshold is not None and not np.isfinite(threshold):
+        raise DataError(f"a threshold is a finite number, found {threshold}")
+    return Deployed(detector, 0.5 if threshold is None else threshold)
 
 
 class LabelledRows(NamedTuple):
@@ -249,14 +238,6 @@ class LabelledRows(NamedTuple):
     kind: np.ndarray
     correct: np.ndarray
     groups: np.ndarray | None = None
-
-    @property
-    def units(self) -> np.ndarray:
-        """Numbers of what belongs together: the groups, else the rows."""
-        if self.groups is None:
-            return np.arange(len(self.kind))
-        numbers: np.ndarray = np.unique(self.groups.astype(str), return_inverse=True)[1]
-        return numbers
 
     def take(self, rows: np.ndarray) -> LabelledRows:
         """Some of them, by mask or index."""
@@ -275,17 +256,13 @@ class LabelledRows(NamedTuple):
         """Learned from these rows; counted on others with the same kinds, else by cross-fitting."""
         from roadworthy.analysis.risk.calibration import fit_calibration
 
-        on = None if counted is None else tuple(counted)
-        return fit_calibration(
-            self.columns,
-            self.kind,
-            self.correct,
-            groups=self.groups,
-            count_on=on,
-            deployed=deployed,
-            aside=aside,
-            seed=seed,
-        )
+        given: dict[str, Any] = {
+            "groups": self.groups,
+            "deployed": deployed,
+            "aside": aside,
+            "seed": seed,
+        }
+        return fit_calibration(*self[:3], count_on=counted, **given)
 
     def without(self, names: Sequence[str]) -> LabelledRows:
         """The same rows without some of the scores."""
@@ -329,23 +306,24 @@ def left_out(
     from roadworthy.analysis.risk.prototypes import accuracy_tree
 
     names, counts = np.unique(rows.kind, return_counts=True)
-    kinds = [
-        str(k) for k, n in zip(names, counts, strict=True) if k != CLEAN and n >= FEW_OF_A_KIND
-    ]
+    kinds = [str(name) for name in names[counts >= FEW_OF_A_KIND] if name != CLEAN]
     if len(kinds) < 2:
         return None
     rng = np.random.default_rng([seed, 12])
     judged = rows if counted is None else counted
-    units = judged.units
+    units = np.arange(len(judged.kind))
+    if judged.groups is not None:
+        units = np.unique(judged.groups.astype(str), return_inverse=True)[1]
     first = rng.random(units.max() + 1)[units] < 0.5
+    clean = judged.kind == CLEAN
     covered = rates = windows = 0
     for kind in kinds:
         mine = judged.kind == kind
         if counted is None:
-            aside = mine | ((judged.kind == CLEAN) & ~first)
+            aside = mine | (clean & ~first)
             learned, on = rows.take(~aside), None
         else:
-            aside = (mine | (judged.kind == CLEAN)) & ~first
+            aside = (mine | clean) & ~first
             learned, on = rows.take(rows.kind != kind), judged.take(~mine & first)
         if not (mine & aside).any():
             continue
@@ -357,30 +335,20 @@ def left_out(
         cells[aside] = calibration.place(
             {name: judged.columns[name][aside] for name in calibration.names}
         )
-        picked = _windows(judged.kind, np.flatnonzero(aside), kind, rng)
-        windowed = [
-            np.bincount(cells[at][cells[at] >= 0], minlength=calibration.cells) for at in picked
-        ]
+        of_kind, others = np.flatnonzero(mine & aside), np.flatnonzero(clean & aside)
+        drawn = rng.random((len(RATES), WINDOW)) < np.array(RATES)[:, None]
+        picked = np.where(
+            drawn,
+            rng.choice(of_kind, drawn.shape),
+            rng.choice(others if len(others) else of_kind, drawn.shape),
+        )
+        windowed = [np.bincount(at[at >= 0], minlength=calibration.cells) for at in cells[picked]]
         found = Estimator(calibration, accuracy_tree()).estimate(windowed)
         right, shifted = judged.correct[picked].mean(axis=1), mine[picked].mean(axis=1)
-        told = np.array([reason is None for reason in found.cannot_tell])
-        covered += int(
-            (told & (found.accuracy_low <= right) & (right <= found.accuracy_high)).sum()
-        )
-        rates += int((told & (found.rate_low <= shifted) & (shifted <= found.rate_high)).sum())
-        windows += int(told.sum())
+        known = np.array([reason is None for reason in found.cannot_tell])
+        held = (found.accuracy_low <= right) & (right <= found.accuracy_high)
+        covered += int((known & held).sum())
+        held = (found.rate_low <= shifted) & (shifted <= found.rate_high)
+        rates += int((known & held).sum())
+        windows += int(known.sum())
     return Coverage(0.95, covered / windows, windows, rate=rates / windows) if windows else None
-
-
-def _windows(
-    kinds: np.ndarray, aside: np.ndarray, kind: str, rng: np.random.Generator
-) -> np.ndarray:
-    """Rows of windows of 100 that were put aside, at rates of shift from 0.1 to 1."""
-    of_kind = aside[kinds[aside] == kind]
-    clean = aside[kinds[aside] == CLEAN]
-    shifted = rng.random((len(RATES), WINDOW)) < np.array(RATES)[:, None]
-    return np.where(
-        shifted,
-        rng.choice(of_kind, shifted.shape),
-        rng.choice(clean if len(clean) else of_kind, shifted.shape),
-    )

@@ -1,7 +1,7 @@
 """What a monitor says about one window: estimates with intervals, and what must be known to read them.
 
->>> "labelling" in BLIND[0]
-True
+>>> str(Coverage(0.95, 0.98, 96, rate=0.74))
+'accuracy held in 98% of 96 windows, the share shifted in 74% (kinds left out in turn), nominal 95%'
 """
 
 from __future__ import annotations
@@ -9,27 +9,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from scipy.special import expit
 
 from roadworthy.monitor import messages
-from roadworthy.monitor.alarm import odds_to_probability
 from roadworthy.monitor.labels import Audited
-from roadworthy.monitor.windows import Reading, read
+from roadworthy.monitor.windows import Reading
 
 if TYPE_CHECKING:
-    from roadworthy.analysis.risk.estimator import Estimates
     from roadworthy.monitor.bundle import Bundle
-    from roadworthy.monitor.monitor import Monitor
     from roadworthy.monitor.state import State
 
-BLIND = (
-    "changed prevalence of classes and changed labelling",
-    "wrong answers that none of the supervisors' scores reflect",
-)
-"""What no estimate without labels can see."""
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
 ENOUGH = 1000
 """Events, over an hour at least, from which the pace of a stream is judged."""
@@ -39,11 +31,7 @@ LONG_AGO = 1e8
 
 @dataclass(frozen=True)
 class Coverage:
-    """How often intervals held the truth on kinds of shift that were left out of the calibration.
-
-    >>> str(Coverage(0.95, 0.98, 96, rate=0.74))
-    'accuracy held in 98% of 96 windows, the share shifted in 74% (kinds left out in turn), nominal 95%'
-    """
+    """How often intervals held the truth on kinds of shift that were left out of the calibration."""
 
     nominal: float
     observed: float
@@ -57,10 +45,6 @@ class Coverage:
         rate = "" if self.rate is None else f", the share shifted in {self.rate:.0%}"
         held = f"accuracy held in {self.observed:.0%} of {self.windows:,} windows"
         return f"{held}{rate} ({self.on}), nominal {self.nominal:.0%}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -125,61 +109,58 @@ class RiskState:
         return asdict(self)
 
 
-_FIGURES = (
+FIGURES = (
     *("rate", "rate_low", "rate_high", "accuracy", "accuracy_low", "accuracy_high"),
-    *("risk", "risk_low", "risk_high", "strangeness"),
+    *("risk", "risk_low", "risk_high"),
 )
-
-
-class Span(NamedTuple):
-    """A reading, its first and last second, and what labels say about it."""
-
-    reading: Reading
-    start: float | None
-    end: float | None
-    audited: Audited | None = None
-
-    @classmethod
-    def of_bucket(cls, start: float, end: float, counts: ArrayLike) -> Span:
-        """What was counted in a span of time, the last column without a score."""
-        table = np.asarray(counts)
-        n, unscored = int(table[:-1].sum()), int(table[-1])
-        reading = Reading("time", table[:-1].astype(np.float64), n, unscored, None, n + unscored)
-        return cls(reading, start, end)
+"""Estimates, each with the ends of its interval."""
 
 
 def states_of(
-    bundle: Bundle, spans: Sequence[Span], *, state: State, time: float, alarm: bool
+    bundle: Bundle,
+    readings: Sequence[Reading],
+    *,
+    state: State,
+    time: float,
+    alarm: bool,
+    audited: Audited | None = None,
 ) -> list[RiskState]:
     """What is said about every reading, of a stream of which `time` events say as much as one."""
-    if not spans:
+    if not readings:
         return []
-    counts = np.stack([one.reading.counts for one in spans])
-    filled = [one.reading.filled for one in spans]
     estimates = bundle.estimator.estimate(
-        counts, shrink=1.0 / time, filled=filled, confidence=bundle.confidence
+        np.stack([reading.counts for reading in readings]),
+        shrink=1.0 / time,
+        filled=[reading.filled for reading in readings],
+        confidence=bundle.confidence,
     )
     general = messages.stream_notes(bundle, state, time, _events_per_day(state))
     found = []
-    for i, (reading, start, end, audited) in enumerate(spans):
+    for i, reading in enumerate(readings):
         few = messages.too_few_scored(bundle.calibration, reading.n, reading.first)
         cannot_tell = few or estimates.cannot_tell[i]
+        names = (*FIGURES, "strangeness")
+        figures = {name: float(getattr(estimates, name)[i]) for name in names}
+        log_odds = float(estimates.log_odds[i])
+        known = math.isfinite(log_odds)
         notes = [*messages.window_notes(bundle, reading, audited), *general]
         if audited is not None and cannot_tell is None:
-            by_scores = estimates.accuracy[i], estimates.accuracy_low[i], estimates.accuracy_high[i]
+            by_scores = figures["accuracy"], figures["accuracy_low"], figures["accuracy_high"]
             said = messages.contradiction(audited, by_scores)
             notes = [*([said] if said else []), *notes]
         found.append(
             RiskState(
                 window=reading.window,
-                start=start,
-                end=end,
+                start=reading.start,
+                end=reading.end,
                 n=reading.n,
                 wanted=reading.wanted,
                 unscored=reading.unscored,
                 effective_n=reading.effective / time,
                 autocorrelation_time=time,
-                **_figures(estimates, i),
+                **figures,
+                exceedance=float(expit(log_odds)) if known else None,
+                log_odds=log_odds if known else None,
                 cannot_tell=cannot_tell,
                 tolerable=bundle.tolerable,
                 unit=bundle.unit,
@@ -194,25 +175,6 @@ def states_of(
                 half_life=reading.half_life,
             )
         )
-    return found
-
-
-def tree_parameters(monitor: Monitor, window: int | str | None = None) -> dict[str, float]:
-    """The tree's parameters with which it costs what `Monitor.risk` says of a window; by default the one the alarm watches."""
-    bundle, shrink = monitor.bundle, 1.0 / monitor.autocorrelation_time
-    chosen = bundle.watched if window is None else bundle.windows.checked(window)
-    cells, groups = monitor.state.recent.cell, monitor.scores.group
-    found = read(cells, bundle.windows, chosen, groups, shrink=shrink)
-    return bundle.estimator.parameters(found.counts, shrink=shrink, filled=found.filled)
-
-
-def _figures(estimates: Estimates, i: int) -> dict[str, Any]:
-    """The numbers of one window as plain values."""
-    found: dict[str, Any] = {name: float(getattr(estimates, name)[i]) for name in _FIGURES}
-    log_odds = float(estimates.log_odds[i])
-    known = math.isfinite(log_odds)
-    found["log_odds"] = log_odds if known else None
-    found["exceedance"] = odds_to_probability(log_odds) if known else None
     return found
 
 

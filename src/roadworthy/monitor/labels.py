@@ -1,15 +1,10 @@
 """Labels that come later: which events to ask for, how labels correct an estimate, and their alarm.
 
-*Questions* are drawn by priority sampling (Duffield, Lund and Thorup 2007): event i with weight w_i
-has a number u_i in (0, 1] that belongs to its id, the n events of the highest w_i / u_i are asked
-for, and with the next highest one t each was included with probability min(1, w_i / t). Weights are
-the standard deviations that the estimator expects. Asking again raises the probability of all that
-were asked before, so a label of the queue has the probability of the latest asking.
-
-*The audit* corrects a window by the difference estimator (Saerndal, Swensson and Wretman 1992,
-chapter 6): the mean of what the model expects, plus the mean over all events of
-(label - expectation) / probability for the labelled ones. It is unbiased whatever the model, if every
-event had a chance.
+*Questions* are drawn by priority sampling, *the audit* corrects a window by the difference estimator
+(`roadworthy.statistics.survey`). The number that decides whether an event is asked for belongs to its
+id, and its weight is the standard deviation that the estimator expects. Asking again raises the
+probability of all that were asked before, so a label of the queue has the probability of the latest
+asking.
 
 *The alarm by labels* bets on a risk above the tolerable as labels come in
 (`roadworthy.statistics.sequential`). A label stands for 1 / p events and costs what its outcome
@@ -17,17 +12,20 @@ costs; events that no label stands for are taken to cost the least there is. It 
 that healthy streams reach half as often as false alarms are accepted, and cleared by evidence of the
 opposite, for which events that no label stands for cost the most there is.
 
->>> expected, labelled = np.full(1000, 0.9), np.arange(100)
->>> found = difference_estimate(expected, labelled, labelled % 2 == 0, np.full(100, 0.1))
->>> round(found.value, 3), round(found.covered, 3), bool(found.low < 0.5 < found.high)
-(0.5, 1.0, True)
+>>> labels = Labels()
+>>> [(place, p)] = ask_next(labels, ["a", "b", "c"], np.array([0.5, 0.99, 0.9]), 1)
+>>> place, round(p, 3)
+(0, 0.739)
+>>> labels.add_all([("a", LabelledEvent(1.0, 0, True, None))])
+>>> round(labels.weighed("a").probability, 3), labels.counted
+(0.739, 1)
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -35,9 +33,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadworthy.monitor.alarm import Alarm
-from roadworthy.monitor.autocorrelation import FIRST, time_of_steady
 from roadworthy.monitor.events import EventError, Floats, Id, checked_cells, id_order, plain_id
+from roadworthy.statistics.autocorrelation import FIRST, steady_time
 from roadworthy.statistics.sequential import STAKES, cusum, log_factors
+from roadworthy.statistics.survey import (
+    Corrected,
+    added_items,
+    difference_estimate,
+    priority_sample,
+)
 
 if TYPE_CHECKING:
     from roadworthy.monitor.bundle import Bundle
@@ -64,6 +68,10 @@ TINY = 1e-12
 
 Answer = tuple[Id, bool, float | None, int | None, float | None]
 """Id, whether it was right, the probability of being labelled, cell and time; three may be None."""
+
+
+Figures = tuple[float, float, float]
+"""A value and the ends of its interval."""
 
 
 class LabelledEvent(NamedTuple):
@@ -105,23 +113,16 @@ class Audited:
 class Labels:
     """Labels and open questions by the id of their event."""
 
-    cells: int
     given: dict[Id, LabelledEvent] = field(default_factory=dict)
     asked: dict[Id, float] = field(default_factory=dict)
-    counts: NDArray[np.int64] = field(init=False)
-    """(right, wrong) x cells: all labels there ever were."""
-
-    def __post_init__(self) -> None:
-        self.counts = np.zeros((2, self.cells), dtype=np.int64)
+    counted: int = 0
+    """All labels there ever were; of two for the same event one counts."""
 
     def add_all(self, labels: Iterable[tuple[Id, LabelledEvent]]) -> None:
         """Count labels; a second one for the same event takes the place of the first."""
         for id, label in labels:
-            before = self.given.pop(id, None)
-            if before is not None:
-                self._count(before, -1)
+            self.counted += self.given.pop(id, None) is None
             self.given[id] = label
-            self._count(label, 1)
         self._cut()
 
     def ask(self, id: Id, probability: float) -> None:
@@ -130,14 +131,10 @@ class Labels:
 
     def merge(self, other: Labels) -> None:
         """Take over another's labels; if two differ, the wrong answer stands."""
-        self.counts = self.counts + other.counts
+        self.counted += other.counted - len(self.given.keys() & other.given.keys())
         for id, label in other.given.items():
-            mine = self.given.get(id)
-            if mine is not None:
-                dropped = label if not mine.correct else mine
-                self._count(dropped, -1)
-                label = mine if dropped is label else label
-            self.given[id] = label
+            if id not in self.given or self.given[id].correct:
+                self.given[id] = label
         for id, probability in other.asked.items():
             self.ask(id, probability)
         self._cut()
@@ -154,10 +151,6 @@ class Labels:
         order = sorted(self.given, key=lambda id: (self.given[id].time, id_order(id)))
         return order[-number:]
 
-    def _count(self, label: LabelledEvent, by: int) -> None:
-        if label.cell >= 0:
-            self.counts[0 if label.correct else 1, label.cell] += by
-
     def _cut(self) -> None:
         """Remove the oldest, many at a time; with a label goes the question that it answered."""
         if len(self.given) > KEPT + SLACK:
@@ -173,21 +166,18 @@ class Labels:
 
 def take(answers: Sequence[Answer], state: State, alarm: LabelAlarm) -> None:
     """Count answers as labels of their events: all, or none if one cannot be counted."""
-    names = [plain_id(answer[0]) for answer in answers]
-    found = []
-    for (_, correct, p, cell, time), id, held in zip(
-        answers, names, state.recent.held(names), strict=True
-    ):
-        if held is not None:
-            time, cell = held
+    recent, names = state.recent, [plain_id(answer[0]) for answer in answers]
+    places, found = recent.places(names).tolist(), []
+    for (_, correct, p, cell, time), id, at in zip(answers, names, places, strict=True):
+        if at >= 0:
+            time, cell = float(recent.time[at]), int(recent.cell[at])
         elif time is None or cell is None:
             raise EventError(
-                f"Event {id!r} is not among the last {len(state.recent):,} events. Give its cell and "
-                "its time."
+                f"Event {id!r} is not among the last {len(recent):,} events. Give its cell and its "
+                "time."
             )
         else:
-            checked_cells([cell], state.cells, lambda _, id=id: repr(id))  # type: ignore[misc]
-            _check_moment(time, id, state)
+            _check_gone(time, cell, id, state)
         if p is not None and not 0.0 < p <= 1.0:
             raise EventError(
                 f"The label of {id!r} has the probability {p}. Give one above 0 and at most 1."
@@ -202,8 +192,12 @@ def take(answers: Sequence[Answer], state: State, alarm: LabelAlarm) -> None:
     alarm.waiting += names
 
 
-def _check_moment(time: float, id: Id, state: State) -> None:
-    """Refuse a time at which this stream counted no event; clocks may differ by the lateness."""
+def _check_gone(time: float, cell: int, id: Id, state: State) -> None:
+    """Refuse a cell that there is not, and a time at which this stream counted no event.
+
+    Clocks may differ by the lateness.
+    """
+    checked_cells([cell], state.cells, lambda _: repr(id))
     first, last = state.buckets.start, state.newest
     if not math.isfinite(time) or (
         math.isfinite(last) and not first - state.lateness <= time <= last + state.lateness
@@ -223,18 +217,16 @@ def ask_next(labels: Labels, ids: Sequence[Id], right: Floats, n: int) -> list[t
         raise ValueError(f"Ask for at least one event, found {n}.")
     spread = np.sqrt(np.clip(right * (1.0 - right), 0.0, None))
     weights = np.maximum(spread, FLOOR * max(float(spread.max(initial=0.0)), 1e-6))
-    priority = weights / np.array([_uniform(id) for id in ids])
+    uniform = np.array([_uniform(id) for id in ids])
     fresh = np.array([id not in labels.asked and id not in labels.given for id in ids], dtype=bool)
-    order = np.flatnonzero(fresh)[np.argsort(-priority[fresh], kind="stable")]
-    threshold = float(priority[order[n]]) if len(order) > n else 0.0
-    probability = np.minimum(1.0, weights / threshold) if threshold > 0 else np.ones(len(weights))
-    chosen = [(int(i), float(probability[i])) for i in order[:n]]
+    chosen, probability = priority_sample(weights, uniform, n, among=fresh)
+    found = [(i, float(probability[i])) for i in chosen.tolist()]
     for i, id in enumerate(ids):
         if id in labels.asked:
             labels.ask(id, float(probability[i]))
-    for i, p in chosen:
+    for i, p in found:
         labels.ask(ids[i], p)
-    return chosen
+    return found
 
 
 def _uniform(id: Id) -> float:
@@ -244,39 +236,6 @@ def _uniform(id: Id) -> float:
 
 
 # The audit: what labels say about a window.
-
-
-@dataclass(frozen=True)
-class Corrected:
-    """A mean, corrected by labels."""
-
-    value: float
-    low: float
-    high: float
-    covered: float
-
-    def wider(self, below: float, above: float) -> Corrected:
-        """With the half-widths of another, independent interval added."""
-        low = math.hypot(self.value - self.low, below)
-        high = math.hypot(self.high - self.value, above)
-        return replace(self, low=self.value - low, high=self.value + high)
-
-    def scaled(self, lowest: float, span: float) -> Corrected:
-        """On a scale from `lowest`, of this length."""
-        value, low, high = (lowest + span * end for end in (self.value, self.low, self.high))
-        return replace(self, value=value, low=low, high=high)
-
-    def with_rest(
-        self, low: Floats, high: Floats, ends: tuple[float, float]
-    ) -> tuple[float, float, float]:
-        """Value, low and high within these ends.
-
-        What no label stands for has the model's doubt, from half of a window on all of it.
-        """
-        doubt = min(1.0, 2.0 * (1.0 - self.covered)) * float(high[0] - low[0]) / 2.0
-        wide = self.wider(doubt, doubt)
-        value, least, most = np.clip((wide.value, wide.low, wide.high), *ends).tolist()
-        return value, least, most
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,21 +256,25 @@ class Prices:
     def of(cls, bundle: Bundle, rate: float) -> Prices:
         """The tree's, by the calibration's counts."""
         from roadworthy.analysis.risk.refusal import alarmed_cells
-        from roadworthy.analysis.risk.tolerable import cost_at, shares_of_kinds
+        from roadworthy.analysis.risk.tolerable import shares_of_kinds
+        from roadworthy.analysis.risk.tree import expectation
 
         clean, *shifted = shares_of_kinds(bundle.calibration, added=UNSEEN)
         # (clean, shifted) x (undetected, detected) x (wrong, right)
         likely = np.stack([clean, np.mean(shifted, axis=0)]).transpose(0, 2, 1)[..., ::-1]
         likely = likely * np.array([1.0 - rate, rate])[:, None, None] + TINY
-        constants, costs = bundle.estimator.constants, np.zeros((2, 2, 2))
-        for shift, alarm, right in np.ndindex(2, 2, 2):
-            given = {
-                name: float(right) if name.startswith("accuracy") else constants.get(name, 0.0)
-                for name in bundle.tree.parameters
-            }
-            live = {"p_shift": float(shift), "tpr": float(alarm), "tnr": 1.0 - alarm}
-            given |= {name: value for name, value in live.items() if name in given}
-            costs[shift, alarm, right] = cost_at(bundle.tree, given)
+        shift, alarm, right = np.indices((2, 2, 2)).reshape(3, -1).astype(np.float64)
+        known: dict[str, Any] = {
+            **bundle.estimator.constants,
+            "p_shift": shift,
+            "tpr": alarm,
+            "tnr": 1.0 - alarm,
+        }
+        given = {
+            name: right if name.startswith("accuracy") else np.broadcast_to(known.get(name, 0.0), 8)
+            for name in bundle.tree.parameters
+        }
+        costs = np.broadcast_to(expectation(bundle.tree, given), 8).reshape(2, 2, 2)
         table = (costs * likely).sum(axis=0) / likely.sum(axis=0)
         return cls(alarmed_cells(bundle.calibration), table)
 
@@ -343,19 +306,19 @@ def audit(bundle: Bundle, state: State, reading: Reading, *, shrink: float) -> A
     at = np.array([i for i, id in enumerate(ids) if id in given] if given else [], dtype=np.int64)
     if len(at) < LEAST:
         return None
-    confidence = bundle.confidence
+    confidence, weights = bundle.confidence, reading.weights
     model = bundle.estimator.estimate(
         reading.counts, shrink=shrink, filled=reading.filled, confidence=confidence
     )
     believed = bundle.estimator.believe(reading.counts, filled=reading.filled)
     right = np.where(cells >= 0, believed[np.maximum(cells, 0)], float(model.accuracy[0]))
     labels = [state.labels.weighed(ids[i]) for i in at.tolist()]
-    correct, probability = (np.array(column) for column in list(zip(*labels, strict=True))[2:])
+    correct = np.array([label.correct for label in labels])
+    probability = np.array([label.probability for label in labels], dtype=np.float64)
 
     def corrected(quantity: Callable[..., Floats]) -> Corrected:
         """A quantity from 0 to 1 of (cells, right or not)."""
         expected, seen = quantity(cells, right), quantity(cells[at], correct)
-        weights = reading.weights
         found = difference_estimate(
             expected, at, seen, probability, confidence=confidence, weights=weights
         )
@@ -367,90 +330,37 @@ def audit(bundle: Bundle, state: State, reading: Reading, *, shrink: float) -> A
         total, unlabelled = float(weights.sum()), float(weights[rest].sum())
         share = min((1.0 - found.covered) * total / max(unlabelled, TINY), 1.0)
         spread = float((weights**2 * chance * (1.0 - chance) * apart**2)[rest].sum())
-        half = math.sqrt(_added(confidence) * share * spread) / total
+        half = math.sqrt(added_items(confidence) * share * spread) / total
         return found.wider(half, half)
 
+    def within(found: Corrected, width: Floats, ends: tuple[float, float]) -> Figures:
+        """What no label stands for has the model's doubt, from half of a window on all of it."""
+        doubt = min(1.0, 2.0 * (1.0 - found.covered)) * float(width[0]) / 2.0
+        wide = found.wider(doubt, doubt)
+        value, low, high = np.clip((wide.value, wide.low, wide.high), *ends).tolist()
+        return value, low, high
+
     accuracy = corrected(lambda cells, right: np.broadcast_to(right, cells.shape))
-    prices = Prices.of(bundle, float(model.rate[0]))
-    cost = corrected(prices.share).scaled(*prices.span)
     # Whether a labelled event was shifted is known by the rate alone: its doubt is in the prices.
-    ends = [Prices.of(bundle, float(rate[0])) for rate in (model.rate_low, model.rate_high)]
-    beyond = [corrected(end.share).scaled(*end.span).value - cost.value for end in ends]
+    rates = (model.rate, model.rate_low, model.rate_high)
+    prices = [Prices.of(bundle, float(rate[0])) for rate in rates]
+    cost, *others = (corrected(one.share).scaled(*one.span) for one in prices)
+    beyond = [other.value - cost.value for other in others]
     cost = cost.wider(-min(*beyond, 0.0), max(*beyond, 0.0))
     return Audited(
-        *accuracy.with_rest(model.accuracy_low, model.accuracy_high, (0.0, 1.0)),
-        *cost.with_rest(model.risk_low, model.risk_high, bundle.tree.costs),
+        *within(accuracy, model.accuracy_high - model.accuracy_low, (0.0, 1.0)),
+        *within(cost, model.risk_high - model.risk_low, bundle.tree.costs),
         len(at),
         accuracy.covered,
     )
 
 
-def difference_estimate(
-    expected: Floats,
-    at: NDArray[np.int64],
-    correct: NDArray[Any],
-    probability: Floats,
-    *,
-    confidence: float = 0.95,
-    weights: Floats | None = None,
-) -> Corrected:
-    """The share of right answers: `expected` of all events of a window, labels of those at `at`.
-
-    The variance is that of Poisson sampling, sum (1 - p) / p^2 w^2 r^2, and that of answers that are
-    added, half of them right: few labels that happen to be alike say nothing about the rest
-    (Agresti and Coull 1998). Degrees of freedom are those of the factors (Satterthwaite 1946). A
-    label stands for its own event and for such as have none. No result is given that the labels rule
-    out: events without one are all right at most, or all wrong.
-    """
-    from scipy.stats import t
-
-    n, labels = len(expected), len(at)
-    all_of = np.ones(n) if weights is None else weights
-    probability = np.maximum(probability, 1.0 / (1 + n - labels))
-    total, own = float(all_of.sum()), all_of[at]
-    residual, stands = correct - expected[at], own / probability
-    value = float(all_of @ expected + stands @ residual) / total
-    # Labels that were certain to be given say nothing about the spread of the others.
-    factor = stands * (stands - own)
-    # What an added answer stands for is typical of the labels that stand for much.
-    weight, each = (float(stands**2 @ of / (stands**2).sum()) for of in (stands, own))
-    added, right = _added(confidence), float(np.clip(np.average(expected[at], weights=own), 0, 1))
-    spread = added / 2.0 * weight * (weight - each) * (right**2 + (1.0 - right) ** 2)
-    variance = float(factor @ residual**2) + spread
-    freedom = float(factor.sum() ** 2 / max((factor**2).sum(), 1e-300)) - 1.0 + added
-    quantile = float(t.ppf(0.5 + confidence / 2, max(freedom, 1.0)))
-    half = quantile * math.sqrt(max(variance, 0.0)) / total
-    least = float(own @ correct) / total
-    most = least + max(1.0 - float(own.sum()) / total, 0.0)
-    value = min(max(value, least), most)
-    covered = min(1.0, float(stands.sum()) / total)
-    return Corrected(value, max(value - half, least), min(value + half, most), covered)
-
-
-def _added(confidence: float) -> float:
-    """Answers that are added to those there are: z^2."""
-    from scipy.stats import norm
-
-    return float(norm.ppf(0.5 + confidence / 2)) ** 2
-
-
 # The alarm by labels.
-
-
-class _Judged(NamedTuple):
-    """Labels of events that are held, in the order of these."""
-
-    costs: Floats
-    stands: Floats
-    """Events that each stands for."""
-    correct: NDArray[np.bool_]
-    factors: dict[bool, Floats]
-    """What becomes of each stake: on a risk above the tolerable, and (True) below it."""
 
 
 @dataclass
 class LabelAlarm:
-    """Whether labels prove a risk above the tolerable.
+    """Whether labels prove a risk above the tolerable; all fields are plain JSON values.
 
     Each label is judged once, in the order in which calls bring them. After a correction, and after
     a merge, all labels of events that are held are judged `anew`.
@@ -462,15 +372,15 @@ class LabelAlarm:
     anew: bool = False
     waiting: list[Id] = field(default_factory=list)
     """Events whose labels are not judged yet."""
-    evidence: Floats = field(default_factory=lambda: np.zeros(STAKES))
+    evidence: list[float] = field(default_factory=lambda: [0.0] * STAKES)
     """What each stake has gathered: on a risk above the tolerable, or below it if the alarm is on."""
     ahead: float = 0.0
     """For how many more events than there were the labels stand."""
     frontier: int = 0
     """The number of the last event that has a label."""
-    bets: list[tuple[bool, float]] = field(default_factory=list)
+    bets: list[Sequence[float]] = field(default_factory=list)
     """Of the last labels: whether it was right, and what a bet on it became."""
-    run: list[tuple[float, float, bool]] = field(default_factory=list)
+    run: list[Sequence[float]] = field(default_factory=list)
     """Cost, weight and outcome of the last labels since there was no evidence."""
 
     def look(self, state: State, bundle: Bundle, *, time: float) -> list[Alarm]:
@@ -486,49 +396,41 @@ class LabelAlarm:
         return [replace(changes[-1], by_labels=self.said) if self.on else self._cleared(state)]
 
     def _judge(self, state: State, bundle: Bundle, time: float) -> list[Alarm]:
-        labels = self._labels_that_wait(state, bundle)
-        if labels is None:
+        ids, self.waiting = list(dict.fromkeys(self.waiting)), []
+        places = state.recent.places(ids).tolist()
+        held = sorted((at, id) for at, id in zip(places, ids, strict=True) if at >= 0)
+        if bundle.alarm is None or not held:
             return []
-        assert bundle.alarm is not None
-        bets = zip(
-            labels.correct.tolist(), labels.factors[False][STAKES // 2].tolist(), strict=True
-        )
-        self.bets = [*self.bets, *bets][-LAST:]
+        outcomes, factors = self._outcomes(held, state, bundle)
+        bets = factors[False][STAKES // 2].tolist()
+        self.bets += [(right, bet) for (_, _, right), bet in zip(outcomes, bets, strict=True)]
+        del self.bets[:-LAST]
         alike = self._time(time, len(state.labels.given) / max(state.counted, 1))
         # Healthy streams reach this half as often as false alarms are accepted.
-        often = min(int(state.labels.counts.sum()) / max(state.counted, 1), 1.0)
+        often = min(state.labels.counted / max(state.counted, 1), 1.0)
         proven = max(HOLDS, math.log(max(2.0 * often / bundle.alarm.per_event, 1.0)))
-        outcomes = list(zip(*(column.tolist() for column in labels[:3]), strict=True))
         first, found = 0, list[Alarm]()
         while first < len(outcomes):
-            walked = cusum(labels.factors[self.on][:, first:] / alike, self.evidence)
+            walked = cusum(factors[self.on][:, first:] / alike, self.evidence)
             reached = walked.evidence >= (CLEARED if self.on else proven)
             last = int(reached.argmax()) if reached.any() else len(reached) - 1
             start = int(walked.starts[last])
             before = [] if start else self.run
             self.run = [*before, *outcomes[first + start : first + last + 1]][-LAST:]
-            self.evidence = np.maximum(walked.gathered[:, last], 0.0)
+            self.evidence = np.maximum(walked.gathered[:, last], 0.0).tolist()
             first += last + 1
             if reached.any():
                 found.append(self._changed(state, bundle))
         return found
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {**asdict(self), "evidence": self.evidence.tolist()}
+    def _outcomes(
+        self, held: Sequence[tuple[int, Id]], state: State, bundle: Bundle
+    ) -> tuple[list[tuple[float, float, bool]], dict[bool, Floats]]:
+        """Cost, weight and outcome of labelled events, and what becomes of each stake on them.
 
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> LabelAlarm:
-        """The inverse of `to_dict`."""
-        pairs = {name: [tuple(one) for one in record[name]] for name in ("run", "bets")}
-        return cls(**{**record, **pairs, "evidence": np.array(record["evidence"])})
-
-    def _labels_that_wait(self, state: State, bundle: Bundle) -> _Judged | None:
-        ids, self.waiting = list(dict.fromkeys(self.waiting)), []
-        places = state.recent.places(ids).tolist()
-        held = sorted((at, id) for at, id in zip(places, ids, strict=True) if at >= 0)
-        if bundle.alarm is None or bundle.tolerable is None or not held:
-            return None
+        Stakes are on a risk above the tolerable, and (True) below it.
+        """
+        assert bundle.tolerable is not None
         at = np.array([place for place, _ in held])
         labels = [state.labels.weighed(id) for _, id in held]
         correct = np.array([label.correct for label in labels])
@@ -554,7 +456,8 @@ class LabelAlarm:
                 weights=stands,
                 missed=alone * max(missed, 0.0),
             )
-        return _Judged(costs, stands, correct, factors)
+        columns = (costs.tolist(), stands.tolist(), correct.tolist())
+        return list(zip(*columns, strict=True)), factors
 
     def _alone(self, numbers: NDArray[np.int64], stands: Floats) -> Floats:
         """Events up to each label that no label stands for."""
@@ -581,7 +484,7 @@ class LabelAlarm:
         start = int(found.starts[end])
         step = [start, end + 1] if end + 1 - start >= RUN else []
         parts = [part - part.mean() for part in np.split(right, step) if len(part)]
-        alike = time_of_steady(np.concatenate(parts))
+        alike = steady_time(np.concatenate(parts))
         return alike if math.isfinite(alike) else FEW_TIME
 
     def _cleared(self, state: State) -> Alarm:
@@ -590,7 +493,7 @@ class LabelAlarm:
 
     def _changed(self, state: State, bundle: Bundle) -> Alarm:
         """What is to be said of a proof."""
-        run, self.run, self.evidence = self.run, [], np.zeros(STAKES)
+        run, self.run, self.evidence = self.run, [], [0.0] * STAKES
         self.on, self.said = not self.on, self.said + 1
         if not self.on:
             return self._cleared(state)

@@ -66,7 +66,7 @@ TEMPLATES = {
     "narrow": "On unseen kinds of shift, intervals hold in {observed:.0%} of windows, not in "
     "{nominal:.0%}: read them as too narrow; add kinds of shift",
     "one kind": "{kind} is the only kind of shift{enough}: estimates under any other kind are a "
-    "guess; add {add} of other kinds",
+    "guess; add rows of other kinds",
     "not separated": "{why} (AUC {auc:.2f} ± {error:.2f}): no window has an estimate, and no alarm is "
     "raised by scores; {advice}",
     "few clean": "{rows} clean rows are too few to keep a rate of false alarms; calibrate on at least "
@@ -112,7 +112,10 @@ def window_notes(bundle: Bundle, reading: Reading, audited: Audited | None) -> l
     fading = reading.half_life is not None
     if reading.filled < (0.99 if fading else 1.0):
         of = f" of {reading.wanted:,}" if reading.wanted is not None and not fading else ""
-        prior = f" ({bundle.prior.in_words})" if bundle.prior else ""
+        prior = ""
+        if bundle.prior:
+            rate, events = bundle.prior
+            prior = f" ({100 * rate:.3g}% shifted, worth {events:,.6g} events)"
         found.append(note("partial", first=reading.first, of=of, prior=prior))
     if reading.unscored:
         they = "it" if reading.unscored == 1 else "they"
@@ -225,36 +228,37 @@ def other_pace(rule: AlarmRule, pace: float) -> Note | None:
 
 
 def warnings_of(
-    calibration: Calibration,
-    separation: Separation,
-    coverage: Coverage | None,
-    *,
-    add: str = "rows",
+    calibration: Calibration, separation: Separation, coverage: Coverage | None
 ) -> tuple[str, ...]:
-    """All that there are, the gravest first; `add` is what a user can add of other kinds."""
-    found = list[str]()
-    few = [
-        kind
-        for kind, n in zip(calibration.kinds[1:], calibration.effective[1:], strict=True)
-        if n < FEW_OF_A_KIND
-    ]
+    """All that there are, the gravest first."""
+    found, table = list[str](), calibration.table
+    clean, *shifted = calibration.kinds
+    effective = zip(shifted, calibration.effective[1:], strict=True)
+    few = [kind for kind, n in effective if n < FEW_OF_A_KIND]
     if not separation.enough:
-        found.append(_not_separated(separation, few))
-    clean = calibration.rows(calibration.kinds[0])
-    if clean < FEW_CLEAN:
-        found.append(note("few clean", rows=clean, least=FEW_CLEAN))
-    right, wrong = (int(n) for n in calibration.table.sum(axis=(0, 2)))
+        why = "The scores do not separate shift from none"
+        advice = "add supervisors that detect shift, or rows"
+        if separation.too_few:
+            why = "Too few rows to say whether the scores separate shift from none"
+            advice = "add rows"
+        if few:
+            advice = f"add rows of {' and '.join(few)}, from more groups if there are groups"
+        error = BEYOND * separation.error
+        auc = separation.auc
+        found.append(note("not separated", why=why, auc=auc, error=error, advice=advice))
+    if calibration.rows(clean) < FEW_CLEAN:
+        found.append(note("few clean", rows=calibration.rows(clean), least=FEW_CLEAN))
+    right, wrong = (int(n) for n in table.sum(axis=(0, 2)))
     if not (right and wrong):
         missing = "right" if wrong else "wrong"
         found.append(note("one outcome", missing=missing, rows=right + wrong))
-    shares = [calibration.accuracy(kind) for kind in calibration.kinds]
-    if shares[0] < min(shares[1:]) - BELOW:
-        found.append(note("reversed", clean=shares[0], shifted=min(shares[1:])))
-    shifted = calibration.kinds[1:]
-    kinds = [kind for kind in shifted if kind not in few] or [*shifted]
+    share, lowest = calibration.accuracy(clean), min(map(calibration.accuracy, shifted))
+    if share < lowest - BELOW:
+        found.append(note("reversed", clean=share, shifted=lowest))
+    kinds = [kind for kind in shifted if kind not in few] or shifted
     if len(kinds) == 1:
         enough = f" with {FEW_OF_A_KIND} rows or more" if len(shifted) > 1 else ""
-        found.append(note("one kind", kind=kinds[0], enough=enough, add=add))
+        found.append(note("one kind", kind=kinds[0], enough=enough))
     if few:
         rows = " and ".join(f"{calibration.rows(kind):,} rows of {kind}" for kind in few)
         every = len(few) == len(shifted)
@@ -263,17 +267,6 @@ def warnings_of(
     if coverage is not None and coverage.observed < coverage.nominal - BELOW:
         found.append(note("narrow", observed=coverage.observed, nominal=coverage.nominal))
     return tuple(found)
-
-
-def _not_separated(separation: Separation, few: Sequence[str]) -> Note:
-    why = "The scores do not separate shift from none"
-    advice = "add supervisors that detect shift, or rows"
-    if separation.too_few:
-        why, advice = "Too few rows to say whether the scores separate shift from none", "add rows"
-    if few:
-        advice = f"add rows of {' and '.join(few)}, from more groups if there are groups"
-    error = BEYOND * separation.error
-    return note("not separated", why=why, auc=separation.auc, error=error, advice=advice)
 
 
 def expected_above(forecast: Forecast | None, tolerable: float, unit: str) -> str | None:

@@ -26,13 +26,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
 
 from roadworthy.monitor import labels as auditing
 from roadworthy.monitor import messages
-from roadworthy.monitor.alarm import KEPT, LONGEST, Alarm, Watch, odds_to_probability
-from roadworthy.monitor.autocorrelation import StreamTime
+from roadworthy.monitor.alarm import KEPT, LONGEST, Alarm, StreamTime, Watch
 from roadworthy.monitor.bundle import Bundle
-from roadworthy.monitor.estimate import RiskState, Span, states_of
+from roadworthy.monitor.estimate import RiskState, states_of
 from roadworthy.monitor.events import (
     Cells,
     EventError,
@@ -45,9 +46,9 @@ from roadworthy.monitor.events import (
     plain_id,
     plain_ids,
 )
-from roadworthy.monitor.labels import Answer, LabelAlarm, Question
+from roadworthy.monitor.labels import Answer, Audited, LabelAlarm, Question
 from roadworthy.monitor.state import State, merge_states, packed, unpack
-from roadworthy.monitor.windows import CellScores, read
+from roadworthy.monitor.windows import CellScores, Reading, bucketed, read
 
 CHUNK = 4096
 """Events that are counted in one go, and looked at afterwards."""
@@ -120,7 +121,7 @@ class Monitor:
         if self._watch is None:
             return None
         if self._watch.active:
-            return f"alarm cleared below {odds_to_probability(self._watch.rule.off):.0%}"
+            return f"alarm cleared below {expit(self._watch.rule.off):.0%}"
         return messages.when_raised(self._watch.rule, self._watch.time.value)
 
     def update(
@@ -186,26 +187,32 @@ class Monitor:
 
     def risk(self, window: int | str | None = None) -> RiskState:
         """What a window says now; without a name the window that the alarm watches."""
-        recent, shrink = self.state.recent, 1.0 / self.autocorrelation_time
-        chosen, groups = self._chosen(window), self.scores.group
-        found = read(recent.cell, self.bundle.windows, chosen, groups, shrink=shrink)
-        times = recent.time[len(recent) - found.first :]
-        start, end = (float(times[0]), float(times[-1])) if len(times) else (None, None)
-        audited = auditing.audit(self.bundle, self.state, found, shrink=shrink)
-        return self._states([Span(found, start, end, audited)])[0]
+        time = self.autocorrelation_time
+        reading = self._reading(window, shrink=1.0 / time)
+        audited = auditing.audit(self.bundle, self.state, reading, shrink=1.0 / time)
+        found = self._states([reading], audited)[0]
+        if self._watch is None or found.window != self.bundle.watched:
+            return found
+        return replace(found, alarm_log_odds=self._watch.watched_now(self.state))
+
+    def tree_parameters(self, window: int | str | None = None) -> dict[str, float]:
+        """The tree's parameters with which it costs what `risk` says of a window."""
+        shrink = 1.0 / self.autocorrelation_time
+        found = self._reading(window, shrink=shrink)
+        return self.bundle.estimator.parameters(found.counts, shrink=shrink, filled=found.filled)
 
     def history(self, every: float) -> list[RiskState]:
         """What the stream said in spans of so many seconds; older spans may be wider."""
         if not every > 0:
             raise ValueError(f"`every` is a number of seconds above 0, found {every}.")
-        found: list[tuple[float, float, np.ndarray]] = []
+        found: list[tuple[float, float, NDArray[np.int64]]] = []
         for (start, end), counts in self.state.buckets.spans():
-            slot = math.floor(start / every)
-            if found and math.floor(found[-1][0] / every) == slot:
+            if found and math.floor(found[-1][0] / every) == math.floor(start / every):
                 found[-1] = (found[-1][0], end, found[-1][2] + counts)
             else:
                 found.append((start, end, counts))
-        return self._states([Span.of_bucket(*span) for span in found], past=True)
+        states = self._states([bucketed(*span) for span in found])
+        return [replace(state, alarm=self._alarm_at(state.end or 0.0)) for state in states]
 
     def label(
         self,
@@ -233,11 +240,10 @@ class Monitor:
 
     def queue(self, n: int, window: int | str | None = None) -> list[Question]:
         """The n events of a window to label next; their probabilities are remembered."""
-        recent, windows = self.state.recent, self.bundle.windows
-        chosen = self._chosen(window or max(windows.lengths))
-        reading = read(recent.cell, windows, chosen, self.scores.group)
+        reading = self._reading(window or max(self.bundle.windows.lengths))
         if not reading.first:
             return []
+        recent = self.state.recent
         start = len(recent) - reading.first
         cells, times, ids = recent.cell[start:], recent.time[start:], recent.ids_from(start)
         believed = self.bundle.estimator.believe(reading.counts, filled=reading.filled)
@@ -263,22 +269,21 @@ class Monitor:
 
     def to_bytes(self) -> bytes:
         """Everything the monitor knows, for another day or another machine with the same bundle."""
-        watch = {"by_labels": self._by_labels.to_dict()}
-        if self._watch is not None:
-            watch |= self._watch.to_dict()
-        return packed(self.state, bundle=self.bundle.id, watch=watch, alarms=self.alarms)
+        watch = self._watch.memory if self._watch else None
+        memory = {"scores": watch, "labels": vars(self._by_labels)}
+        return packed(self.state, bundle=self.bundle.id, memory=memory, alarms=self.alarms)
 
     @classmethod
     def from_bytes(cls, bundle: Bundle, data: bytes, *, replica: str | None = None) -> Monitor:
         """The inverse of `to_bytes`; under another name if a copy is to count events of its own."""
         monitor = cls(bundle)
-        watch, monitor.alarms = unpack(data, monitor.state, bundle=bundle.id)
+        memory, monitor.alarms = unpack(data, monitor.state, bundle=bundle.id)
         if replica and replica != monitor.replica:
             monitor.state.replicas.add(monitor.replica)
             monitor.state.name = replica
-        monitor._by_labels = LabelAlarm.from_dict(watch["by_labels"])
+        monitor._by_labels = LabelAlarm(**memory["labels"])
         if monitor._watch is not None:
-            monitor._watch.restore(watch)
+            monitor._watch.memory = memory["scores"]
         return monitor
 
     def _judge_labels(self) -> None:
@@ -298,33 +303,27 @@ class Monitor:
                 self.alarms.append(alarm)
         del self.alarms[:-KEPT]
 
-    def _states(self, spans: Sequence[Span], *, past: bool = False) -> list[RiskState]:
-        found = states_of(
-            self.bundle, spans, state=self.state, time=self.autocorrelation_time, alarm=self.alarm
+    def _reading(self, window: int | str | None, *, shrink: float = 1.0) -> Reading:
+        windows, recent = self.bundle.windows, self.state.recent
+        name = self.bundle.watched if window is None else windows.checked(window)
+        found = read(recent.cell, windows, name, self.scores.group, shrink=shrink)
+        times = recent.time[len(recent) - found.first :]
+        return replace(found, start=float(times[0]), end=float(times[-1])) if len(times) else found
+
+    def _states(
+        self, readings: Sequence[Reading], audited: Audited | None = None
+    ) -> list[RiskState]:
+        time, alarm = self.autocorrelation_time, self.alarm
+        return states_of(
+            self.bundle, readings, state=self.state, time=time, alarm=alarm, audited=audited
         )
-        if past:
-            ends = [span.end for span in spans]
-            return [
-                replace(one, alarm=self._alarm_at(end))
-                for one, end in zip(found, ends, strict=True)
-            ]
-        watched = None if self._watch is None else self._watch.watched_now(self.state)
-        return [
-            replace(one, alarm_log_odds=watched) if one.window == self.bundle.watched else one
-            for one in found
-        ]
 
-    def _alarm_at(self, time: float | None) -> bool:
+    def _alarm_at(self, time: float) -> bool:
         """Whether an alarm was on at a time, by what was said up to it."""
-        said = [
-            alarm.kind
-            for alarm in self.alarms
-            if time is not None and alarm.time <= time and alarm.kind in ("raised", "cleared")
+        changes = [
+            a.kind for a in self.alarms if a.time <= time and a.kind in ("raised", "cleared")
         ]
-        return said[-1:] == ["raised"]
-
-    def _chosen(self, window: int | str | None) -> str:
-        return self.bundle.watched if window is None else self.bundle.windows.checked(window)
+        return changes[-1:] == ["raised"]
 
     def _check_subject(self, subject: str | None) -> None:
         if subject is not None and subject not in self.bundle.called:

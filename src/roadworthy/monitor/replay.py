@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from roadworthy.monitor import Alarm, Bundle, Events, Monitor, RiskState, messages
-from roadworthy.monitor.estimate import DAY, ENOUGH, HOUR
+from roadworthy.monitor.estimate import DAY, ENOUGH, FIGURES, HOUR
 
 if TYPE_CHECKING:
     from roadworthy.data.scores import ScoreFile, ScoreTable
@@ -31,11 +31,6 @@ SURE = 0.975
 """P(cost > limit) of the last window from which on it is reported although no alarm was raised."""
 OUTSIDE = 0.2
 """The share of events outside the calibrated range of a score that is worth a note."""
-FIGURES = (
-    *("rate", "rate_low", "rate_high", "accuracy", "accuracy_low", "accuracy_high"),
-    *("risk", "risk_low", "risk_high", "exceedance"),
-)
-"""None of these is given for a window without an estimate."""
 
 
 class ReplayedWindow(NamedTuple):
@@ -86,7 +81,10 @@ class ReplayedWindow(NamedTuple):
             "time": _plain(self.time),
             "n": float(state.n),
             "effective_n": state.effective_n,
-            **{name: _plain(getattr(state, name)) if self.told else None for name in FIGURES},
+            **{
+                name: _plain(getattr(state, name)) if self.told else None
+                for name in (*FIGURES, "exceedance")
+            },
             "strangeness": _plain(state.strangeness),
             "cannot_tell": state.cannot_tell,
             "truth": _plain(self.truth),
@@ -114,28 +112,28 @@ class KnownOutcomes(NamedTuple):
     """The mean of the windows' estimates, weighted by their known outcomes; None without any."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Replay:
     """What a monitor said of a stream."""
 
     bundle: Bundle
     source: str
-    events: int
-    unscored: int
-    """Events with too few scores to be placed."""
-    repeated: int
-    """Events whose id came before; they are counted once."""
-    without_id: int
     window: int
     every: int
-    windows: tuple[ReplayedWindow, ...]
-    alarms: tuple[Alarm, ...]
+    events: int = 0
+    unscored: int = 0
+    """Events with too few scores to be placed."""
+    repeated: int = 0
+    """Events whose id came before; they are counted once."""
+    without_id: int = 0
+    windows: tuple[ReplayedWindow, ...] = ()
+    alarms: tuple[Alarm, ...] = ()
     """With the times of the table; NaN if it has none."""
-    at_end: tuple[RiskState, ...]
+    at_end: tuple[RiskState, ...] = ()
     """What every window of the bundle says at the end of the stream."""
-    outcomes: tuple[int, int]
+    outcomes: tuple[int, int] = (0, 0)
     """Known outcomes of the whole stream, and right answers among them."""
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def alarmed(self) -> bool:
@@ -208,131 +206,106 @@ def replay(
     columns `id` and `correct`. `progress` is called with the number of events that were taken.
     """
     from roadworthy.data.samples import DataError
+    from roadworthy.data.scores import ScoreTable, open_scores
 
     bundle = bundle if isinstance(bundle, Bundle) else Bundle.load(bundle)
     size = int(window or bundle.watched)
     if size < FEWEST:
         raise DataError(f"a window has at least {FEWEST} events, found {size}")
-    source, notes, rows, pieces = _opened(table, bundle)
-    run = _Run(bundle, size, every, None if truth is None else _Truth(truth), source)
-    while run.thinned and rows // run.every > MOST:
-        run.every *= 2
+    if isinstance(table, str | os.PathLike):
+        columns = {name: name for name in bundle.calibration.names}
+        table = open_scores(Path(table), columns=columns, skips=("kind", "group"))
+    if isinstance(table, ScoreTable):
+        source, rows, pieces = table.source, table.n, iter((table,))
+    else:
+        source, rows, pieces = table.path.name, table.opened.rows or 0, table.pieces()
+    known = None if truth is None else _outcomes_by_id(truth)
+    run = _Run(Replay(bundle, source, size, every or size), thinned=every is None, known=known)
+    while run.thinned and rows // run.found.every > MOST:
+        run.found.every *= 2
     for piece in pieces:
         run.take(piece)
         progress(piece.n)
-    return run.end(notes)
-
-
-def _opened(
-    table: ScoreTable | ScoreFile | str | os.PathLike[str], bundle: Bundle
-) -> tuple[str, tuple[str, ...], int, Iterator[ScoreTable]]:
-    """A table's name, notes on reading it, number of rows (0 if unknown), and rows by pieces."""
-    from roadworthy.data.scores import ScoreTable, open_scores
-
-    if isinstance(table, str | os.PathLike):
-        names = bundle.calibration.names
-        table = open_scores(
-            Path(table), columns={name: name for name in names}, skips=("kind", "group")
-        )
-    if isinstance(table, ScoreTable):
-        return table.source, table.notes, table.n, iter((table,))
-    return table.path.name, table.notes, table.opened.rows or 0, table.pieces()
+    found = run.end()
+    if known is not None and not found.outcomes[0]:
+        raise DataError(f"--truth: no id of it is in {source}")
+    found.notes = (*table.notes, *found.notes)
+    return found
 
 
 class _Run:
-    """A monitor, the stream it has taken up to now, and the windows that were read of it."""
+    """A monitor, what was found of the stream up to now, and what is remembered of its last events."""
 
-    def __init__(
-        self, bundle: Bundle, size: int, every: int | None, truth: _Truth | None, source: str
-    ) -> None:
-        self.bundle, lengths = bundle, bundle.windows.lengths
-        if size not in lengths:
-            windows = replace(bundle.windows, lengths=tuple(sorted((*lengths, size))))
+    def __init__(self, found: Replay, *, thinned: bool, known: dict[str, float] | None) -> None:
+        self.found, self.thinned, self.known = found, thinned, known
+        bundle, lengths = found.bundle, found.bundle.windows.lengths
+        if found.window not in lengths:
+            windows = replace(bundle.windows, lengths=tuple(sorted((*lengths, found.window))))
             bundle = replace(bundle, windows=windows)
         self.monitor = Monitor(bundle)
-        self.size, self.every, self.thinned = size, every or size, every is None
-        self.windows: list[ReplayedWindow] = []
-        self.truth, self.source = truth, source
-        self.events = self.unscored = self.repeated = self.without_id = self.went_back = 0
-        self.outcomes = np.zeros(2, dtype=int)
         self.recent = np.zeros(0)
         """Outcomes of the last events: 1, 0, or NaN if unknown."""
+        self.windows: list[ReplayedWindow] = []
         self.alarm_times: dict[int, float] = {}
-        self.missing = dict.fromkeys(bundle.calibration.names, 0)
-        self.outside = dict.fromkeys(bundle.calibration.names, 0)
+        self.missing, self.outside = np.zeros((2, len(bundle.calibration.names)), dtype=int)
+        self.went_back = 0
         self.last = self.first_time = self.last_time = math.nan
 
     def take(self, piece: ScoreTable) -> None:
         """Feed the next rows, up to the end of each window in turn."""
-        piece, names = self._new(piece)
+        found, (piece, names) = self.found, self._new(piece)
         right = self._outcomes(piece)
         time = np.full(piece.n, np.nan) if piece.time is None else piece.time
         self._look_at(piece, time)
-        begun, at = self.events, 0
+        begun, at = found.events, 0
         while at < piece.n:
-            upto = min(piece.n, at + self._next_end() - self.events)
+            number = max(found.events // found.every + 1, -(-found.window // found.every))
+            upto = min(piece.n, at + number * found.every - found.events)
             part = slice(at, upto)
-            columns = {name: piece.columns[name][part] for name in self.missing}
+            columns = {name: piece.columns[name][part] for name in found.bundle.calibration.names}
             events = Events(None if names is None else names[part], columns=columns)
-            self.unscored += self.monitor.update(events).unscored
-            self.recent = np.concatenate([self.recent, right[part]])[-self.size :]
-            self.events, at = begun + upto, upto
+            found.unscored += self.monitor.update(events).unscored
+            self.recent = np.concatenate([self.recent, right[part]])[-found.window :]
+            found.events, at = begun + upto, upto
             self.last = float(time[upto - 1])
-            if self.events >= self.size and self.events % self.every == 0:
+            if found.events >= found.window and found.events % found.every == 0:
                 self._read()
         for alarm in self.monitor.alarms[::-1]:
             if alarm.event <= begun:
                 break
             self.alarm_times[alarm.event] = float(time[alarm.event - begun - 1])
 
-    def end(self, notes: tuple[str, ...]) -> Replay:
+    def end(self) -> Replay:
         """Read the last window, which ends with the stream."""
         from roadworthy.data.samples import DataError
 
-        if self.events < self.size:
+        found = self.found
+        if found.events < found.window:
             raise DataError(
-                f"{self.source} has {self.events:,} events, fewer than a window of {self.size:,}. "
-                f"Choose a shorter window (at least {FEWEST}) or a longer stream"
+                f"{found.source} has {found.events:,} events, fewer than a window of "
+                f"{found.window:,}. Choose a shorter window (at least {FEWEST}) or a longer stream"
             )
-        if self.truth is not None and not self.truth.found:
-            raise DataError(f"--truth {self.truth.source}: no id of it is in {self.source}")
-        if not self.windows or self.windows[-1].last < self.events:
+        if not self.windows or self.windows[-1].last < found.events:
             self.thinned = False  # this one is kept wherever it ends
             self._read()
-        known, right = self.outcomes.tolist()
-        return Replay(
-            bundle=self.bundle,
-            source=self.source,
-            events=self.events,
-            unscored=self.unscored,
-            repeated=self.repeated,
-            without_id=self.without_id,
-            window=self.size,
-            every=self.every,
-            windows=tuple(self.windows),
-            alarms=tuple(
-                replace(alarm, time=self.alarm_times.get(alarm.event, math.nan))
-                for alarm in self.monitor.alarms
-            ),
-            at_end=tuple(self.monitor.risk(name) for name in self.bundle.windows.names),
-            outcomes=(known, right),
-            notes=(*notes, *self._notes()),
+        found.windows = tuple(self.windows)
+        found.alarms = tuple(
+            replace(alarm, time=self.alarm_times.get(alarm.event, math.nan))
+            for alarm in self.monitor.alarms
         )
-
-    def _next_end(self) -> int:
-        """The number of the event that the next window ends on."""
-        return max(self.events // self.every + 1, -(-self.size // self.every)) * self.every
+        found.at_end = tuple(self.monitor.risk(name) for name in found.bundle.windows.names)
+        found.notes = tuple(self._notes())
+        return found
 
     def _read(self) -> None:
-        known = self.recent[~np.isnan(self.recent)]
+        found, known = self.found, self.recent[~np.isnan(self.recent)]
         # The monitor was given no times: the only one that is known is that of the last event.
-        state = replace(self.monitor.risk(self.size), start=None, end=_plain(self.last))
-        self.windows.append(
-            ReplayedWindow(self.events, self.last, state, len(known), int(known.sum()), self.size)
-        )
+        state = replace(self.monitor.risk(found.window), start=None, end=_plain(self.last))
+        counts = len(known), int(known.sum()), found.window
+        self.windows.append(ReplayedWindow(found.events, self.last, state, *counts))
         if self.thinned and len(self.windows) > MOST:
-            self.every *= 2
-            self.windows = [w for w in self.windows if w.last % self.every == 0]
+            found.every *= 2
+            self.windows = [w for w in self.windows if w.last % found.every == 0]
 
     def _new(self, piece: ScoreTable) -> tuple[ScoreTable, list[str] | None]:
         """The rows whose ids the monitor does not hold, and names for them: so each keeps its outcome."""
@@ -341,33 +314,39 @@ class _Run:
         names, known = piece.id.tolist(), self.monitor.state.recent.known
         if "" not in names and len(set(names)) == len(names) and known.isdisjoint(names):
             return piece, names
-        self.without_id += names.count("")
-        named = [name or f"row {self.events + i}" for i, name in enumerate(names)]
+        self.found.without_id += names.count("")
+        named = [name or f"row {self.found.events + i}" for i, name in enumerate(names)]
         # Of rows with the same id the first one counts.
         first = {name: i for i, name in reversed([*enumerate(named)])}
         kept = [i for i, name in enumerate(named) if first[name] == i and name not in known]
-        self.repeated += len(named) - len(kept)
+        self.found.repeated += len(named) - len(kept)
         return piece.take(np.array(kept, dtype=np.intp)), [named[i] for i in kept]
 
     def _outcomes(self, piece: ScoreTable) -> np.ndarray:
         """1, 0, or NaN if unknown."""
-        if self.truth is not None:
-            right = self.truth.of(piece)
-        elif piece.correct is None:
-            right = np.full(piece.n, np.nan)
-        else:
-            known = True if piece.labelled is None else piece.labelled
-            right = np.where(known, piece.correct, np.nan)
-        self.outcomes += int((~np.isnan(right)).sum()), int(np.nansum(right))
+        from roadworthy.data.samples import DataError
+
+        right = np.full(piece.n, np.nan)
+        if self.known is not None:
+            if piece.id is None:
+                raise DataError(f"{piece.source} has no column 'id', by which outcomes are found")
+            right[:] = [self.known.get(id, math.nan) for id in piece.id.tolist()]
+        elif piece.correct is not None:
+            right[:] = np.where(piece.labelled is None or piece.labelled, piece.correct, np.nan)
+        known, correct = self.found.outcomes
+        known += int((~np.isnan(right)).sum())
+        self.found.outcomes = known, correct + int(np.nansum(right))
         return right
 
     def _look_at(self, piece: ScoreTable, time: np.ndarray) -> None:
         """Count what is worth a note: missing scores, scores out of range, times that go back."""
-        calibration = self.bundle.calibration
-        for name, (low, high) in zip(calibration.names, calibration.reach, strict=True):
+        calibration = self.found.bundle.calibration
+        for i, (name, (low, high)) in enumerate(
+            zip(calibration.names, calibration.reach, strict=True)
+        ):
             column = piece.columns[name]
-            self.missing[name] += int(np.isnan(column).sum())
-            self.outside[name] += int(((column < low) | (column > high)).sum())
+            self.missing[i] += np.isnan(column).sum()
+            self.outside[i] += ((column < low) | (column > high)).sum()
         timed = time[np.isfinite(time)]
         if len(timed):
             self.went_back += int((np.diff(timed, prepend=self.last_time) < 0).sum())
@@ -376,26 +355,26 @@ class _Run:
 
     def _notes(self) -> list[str]:
         """What a reader should know about this stream."""
-        known, events, calibration = int(self.outcomes[0]), self.events, self.bundle.calibration
-        notes = list[str]()
-        for name, (low, high) in zip(calibration.names, calibration.reach, strict=True):
-            if self.missing[name]:
+        found, notes = self.found, list[str]()
+        calibration, known, events = found.bundle.calibration, found.outcomes[0], found.events
+        for name, (low, high), missing, outside in zip(
+            calibration.names, calibration.reach, self.missing, self.outside, strict=True
+        ):
+            if missing:
+                notes.append(f"Score {name} is missing in {missing:,} of {events:,} events.")
+            if outside > OUTSIDE * events:
                 notes.append(
-                    f"Score {name} is missing in {self.missing[name]:,} of {events:,} events."
+                    f"Score {name}: {outside:,} of {events:,} events lie outside the calibrated "
+                    f"range, {low:.4g} to {high:.4g}. Check its unit."
                 )
-            if self.outside[name] > OUTSIDE * events:
-                notes.append(
-                    f"Score {name}: {self.outside[name]:,} of {events:,} events lie outside the "
-                    f"calibrated range, {low:.4g} to {high:.4g}. Check its unit."
-                )
-        if (known or self.truth is not None) and known < events:
+        if (known or self.known is not None) and known < events:
             notes.append(f"The outcome is known for {known:,} of {events:,} events.")
         if self.went_back:
             notes.append(
                 f"The time goes back {self.went_back:,} times. Events are taken in the order of the "
                 "table; sort it by time if that is not their order."
             )
-        time, rule = self.monitor.autocorrelation_time, self.bundle.alarm
+        time, rule = self.monitor.autocorrelation_time, found.bundle.alarm
         if time > messages.ALIKE:
             notes.append(messages.note("alike", time=time))
         span = self.last_time - self.first_time
@@ -405,35 +384,24 @@ class _Run:
         return notes
 
 
-class _Truth:
-    """Outcomes by id."""
+def _outcomes_by_id(table: ScoreTable | str | os.PathLike[str]) -> dict[str, float]:
+    """1 or 0 for each id of a table of outcomes."""
+    from roadworthy.data.samples import DataError
+    from roadworthy.data.scores import ScoreTable, read_scores
 
-    def __init__(self, table: ScoreTable | str | os.PathLike[str]) -> None:
-        from roadworthy.data.samples import DataError
-        from roadworthy.data.scores import ScoreTable, read_scores
-
-        if not isinstance(table, ScoreTable):
-            skips = ("kind", "group", "time")
-            table = read_scores(Path(table), columns=[], needs=("id", "correct"), skips=skips)
-        if table.id is None or table.correct is None:
-            raise DataError(f"{table.source}: the columns id and correct are needed")
-        self.source, self.found, self._right = table.source, 0, dict[str, float]()
-        for id, right in zip(table.id.tolist(), table.correct.tolist(), strict=True):
-            if id and self._right.setdefault(id, float(right)) != right:
-                raise DataError(
-                    f"{table.source}: id {id!r} stands for a right and a wrong answer; write one "
-                    "outcome for each id"
-                )
-
-    def of(self, piece: ScoreTable) -> np.ndarray:
-        """1, 0, or NaN for events without an outcome."""
-        from roadworthy.data.samples import DataError
-
-        if piece.id is None:
-            raise DataError(f"{piece.source} has no column 'id', by which outcomes are found")
-        found = np.array([self._right.get(id, math.nan) for id in piece.id.tolist()], dtype=float)
-        self.found += int((~np.isnan(found)).sum())
-        return found
+    if not isinstance(table, ScoreTable):
+        skips = ("kind", "group", "time")
+        table = read_scores(Path(table), columns=[], needs=("id", "correct"), skips=skips)
+    if table.id is None or table.correct is None:
+        raise DataError(f"{table.source}: the columns id and correct are needed")
+    found = dict[str, float]()
+    for id, right in zip(table.id.tolist(), table.correct.tolist(), strict=True):
+        if id and found.setdefault(id, float(right)) != right:
+            raise DataError(
+                f"{table.source}: id {id!r} stands for a right and a wrong answer; write one "
+                "outcome for each id"
+            )
+    return found
 
 
 def _plain(value: float | None) -> float | None:

@@ -34,6 +34,7 @@ import json
 import math
 import secrets
 import zipfile
+from bisect import bisect_left
 from collections.abc import KeysView, Sequence
 from dataclasses import astuple
 from typing import Any
@@ -49,12 +50,10 @@ from roadworthy.monitor.labels import LabelledEvent, Labels
 ACCEPTED, REPEATED, LATE, UNSCORED = range(4)
 AHEAD = 60.0
 """Seconds by which a client's clock may be ahead: as much is taken from the lateness that others are allowed."""
-GONE = 8192
-"""Ids that have left and still take memory: they are removed together."""
 EDGE, COMMON = 100, 0.1
 """Of so many of the oldest events that a state holds this share must be another's, too, for the two
 to have a common past: a retry that reached two replicas is none."""
-MAGIC = b"roadworthy state 4\n"
+MAGIC = b"roadworthy state 5\n"
 
 
 class StateError(EventError):
@@ -68,9 +67,8 @@ class Recent:
         self.capacity = capacity
         self._time = np.empty(2 * capacity, dtype=np.float64)
         self._cell = np.empty(2 * capacity, dtype=np.int16)
+        self._id = np.empty(2 * capacity, dtype=object)
         self._start = self._stop = 0
-        self._ids: list[Id] = []
-        self._gone = 0
         self._known: dict[Id, float] = {}
         """The ids of all that are held, with their times."""
 
@@ -90,34 +88,22 @@ class Recent:
     @property
     def ids(self) -> list[Id]:
         """Ids in the same order."""
-        return self._ids[self._gone :]
+        return self.ids_from(0)
 
     @property
     def known(self) -> KeysView[Id]:
         """The ids of all that are held."""
         return self._known.keys()
 
-    @property
-    def full(self) -> bool:
-        """Whether the next event pushes one out."""
-        return len(self) >= self.capacity
+    def ids_from(self, place: int) -> list[Id]:
+        """Ids of the events from a place on."""
+        found: list[Id] = self._id[self._start + place : self._stop].tolist()
+        return found
 
-    def before_all(self, time: float, id: Id) -> bool:
-        """Whether an event is older than everything that is held."""
-        return (time, id_order(id)) < (float(self.time[0]), id_order(self._ids[self._gone]))
-
-    def put_one(self, time: float, cell: int, id: Id) -> None:
-        """Add one event whose id is not held."""
-        self._known[id] = time
-        if len(self) and time <= self._time[self._stop - 1]:
-            self.put(np.array([time]), np.array([cell], dtype=np.int16), [id])
-            return
-        if self._stop == len(self._time):
-            self._move_to_front()
-        self._ids.append(id)
-        self._time[self._stop], self._cell[self._stop] = time, cell
-        self._stop += 1
-        self._drop(len(self) - self.capacity)
+    def leaves_out(self, time: float, id: Id) -> bool:
+        """Whether an event is older than everything that is held, and no more is held."""
+        oldest = float(self._time[self._start]), id_order(self._id[self._start])
+        return len(self) >= self.capacity and (time, id_order(id)) < oldest
 
     def claim(self, time: Floats, ids: Sequence[Id]) -> bool:
         """Take ids for events to be put next; nothing is taken if one is held, or comes twice."""
@@ -132,81 +118,62 @@ class Recent:
             known.pop(id, None)
         return False
 
+    def put_one(self, time: float, cell: int, id: Id) -> None:
+        """Add one event whose id is not held."""
+        self._known[id] = time
+        if len(self) and time <= self._time[self._stop - 1]:
+            self.put(np.array([time]), np.array([cell], dtype=np.int16), [id])
+            return
+        at = self._room_for(1)
+        self._time[at], self._cell[at], self._id[at] = time, cell, id
+        self._drop(len(self) - self.capacity)
+
     def put(self, time: Floats, cell: Cells, ids: Sequence[Id]) -> None:
         """Add events whose ids were claimed."""
         if not len(time):
             return
         if not (time[1:] > time[:-1]).all() or (len(self) and time[0] <= self.time[-1]):
-            at = int(np.searchsorted(self.time, time.min()))
-            time = np.concatenate([self.time[at:], time])
-            cell = np.concatenate([self.cell[at:], cell])
-            ids = [*self._ids[self._gone + at :], *ids]
-            self._stop = self._start + at
-            del self._ids[self._gone + at :]
+            at = self._start + int(np.searchsorted(self.time, time.min()))
+            later, self._stop = slice(at, self._stop), at
+            time = np.concatenate([self._time[later], time])
+            cell = np.concatenate([self._cell[later], cell])
+            ids = [*self._id[later].tolist(), *ids]
             order = _order(time, ids)
             time, cell, ids = time[order], cell[order], [ids[i] for i in order.tolist()]
-        self._ids.extend(ids)
         if len(time) > self.capacity:
-            # More than is held: everything before leaves, and the first of these as well.
-            self._drop(len(self))
-            self._drop(len(time) - self.capacity, held=False)
+            for id in ids[: -self.capacity]:
+                del self._known[id]
             time, cell = time[-self.capacity :], cell[-self.capacity :]
-        if self._stop + len(time) > len(self._time):
-            self._move_to_front()
-        part = slice(self._stop, self._stop + len(time))
-        self._time[part], self._cell[part] = time, cell
-        self._stop = part.stop
+            ids = ids[-self.capacity :]
+        at = self._room_for(len(time))
+        part = slice(at, self._stop)
+        self._time[part], self._cell[part], self._id[part] = time, cell, ids
         self._drop(len(self) - self.capacity)
-
-    def ids_from(self, place: int) -> list[Id]:
-        """Ids of the events from a place on."""
-        return self._ids[self._gone + place :]
 
     def places(self, ids: Sequence[Id]) -> NDArray[np.intp]:
         """The places of the events with these ids; -1 for one that is not held."""
         time = np.array([self._known.get(id, math.nan) for id in ids], dtype=np.float64)
         low, high = (np.searchsorted(self.time, time, side) for side in ("left", "right"))  # type: ignore[call-overload]
         found: NDArray[np.intp] = np.where(np.isnan(time), -1, low)
+        held = self._id[self._start : self._stop]
         for i in np.flatnonzero((high - low > 1) & (found >= 0)).tolist():
-            found[i] = self._place(float(time[i]), ids[i])
+            found[i] = bisect_left(held, id_order(ids[i]), low[i], high[i], key=id_order)
         return found
 
-    def held(self, ids: Sequence[Id]) -> list[tuple[float, int] | None]:
-        """Time and cell of the events with these ids; None for one that is not held."""
-        return [
-            (float(self.time[at]), int(self.cell[at])) if at >= 0 else None
-            for at in self.places(ids).tolist()
-        ]
+    def _room_for(self, n: int) -> int:
+        """The place at which so many events are written next."""
+        if self._stop + n > len(self._time):
+            for array in (self._time, self._cell, self._id):
+                array[: len(self)] = array[self._start : self._stop].copy()
+            self._start, self._stop = 0, len(self)
+        self._stop += n
+        return self._stop - n
 
-    def _place(self, time: float, id: Id) -> int:
-        """Where an event stands, or belongs."""
-        low = int(np.searchsorted(self.time, time))
-        high = int(np.searchsorted(self.time, time, side="right"))
-        key = id_order(id)
-        while low < high:
-            middle = (low + high) // 2
-            if id_order(self._ids[self._gone + middle]) < key:
-                low = middle + 1
-            else:
-                high = middle
-        return low
-
-    def _drop(self, count: int, *, held: bool = True) -> None:
-        if count <= 0:
-            return
-        for id in self._ids[self._gone : self._gone + count]:
-            del self._known[id]
-        self._start += count if held else 0
-        self._gone += count
-        if self._gone > GONE:
-            del self._ids[: self._gone]
-            self._gone = 0
-
-    def _move_to_front(self) -> None:
-        n = len(self)
-        for array in (self._time, self._cell):
-            array[:n] = array[self._start : self._stop].copy()
-        self._start, self._stop = 0, n
+    def _drop(self, count: int) -> None:
+        if count > 0:
+            for id in self._id[self._start : self._start + count].tolist():
+                del self._known[id]
+            self._start += count
 
 
 def _order(time: Floats, ids: Sequence[Id]) -> NDArray[np.intp]:
@@ -239,7 +206,7 @@ class State:
         """Names of other replicas whose events are counted here."""
         self.recent = Recent(capacity)
         self.buckets = Buckets(cells=cells, width=bucket, keep=keep)
-        self.labels = Labels(cells)
+        self.labels = Labels()
         self.newest = -math.inf
         self.taken = Taken(0, 0, 0, 0)
 
@@ -259,9 +226,9 @@ class State:
         return self.taken.accepted + self.taken.unscored
 
     @property
-    def whole(self) -> bool:
-        """Whether every event that was counted is still held."""
-        return len(self.recent) == self.counted
+    def names(self) -> set[str]:
+        """The replicas whose events are counted here."""
+        return self.replicas | ({self.name} if self.taken.total else set())
 
     def add_one(self, time: float, cell: int, id: Id) -> int:
         """Count one event; says what became of it."""
@@ -269,8 +236,7 @@ class State:
         if id in recent.known:
             return self._tally(REPEATED)
         if time <= self.newest:
-            late = time < self.newest - self.lateness
-            if late or (recent.full and recent.before_all(time, id)):
+            if time < self.newest - self.lateness or recent.leaves_out(time, id):
                 return self._tally(LATE)
         else:
             self.newest = time
@@ -318,53 +284,39 @@ def merge_states(into: State, others: Sequence[State]) -> None:
         if into.shape != other.shape:
             raise EventError("States of different bundles cannot be merged.")
         for before in states[:i]:
-            known = _names(before) & _names(other)
-            if known:
+            if known := before.names & other.names:
                 raise EventError(
                     f"Replica {min(known)!r} was merged before. Merge each replica once, into a new "
                     "state."
                 )
-            if _common_past(before, other):
+            if _common_past(before, other) or _common_past(other, before):
                 raise EventError(
                     f"Replicas {before.name!r} and {other.name!r} have counted the same events, "
                     f"further back than the {into.recent.capacity:,} ids they hold. Merge states "
                     "that saw different events."
                 )
     for other in others:
-        _take_over(into, other)
+        mine, theirs = into.recent, other.recent
+        common = np.array([id in mine.known for id in theirs.ids], dtype=bool)
+        into.buckets.merge(other.buckets, without=(theirs.time[common], theirs.cell[common]))
+        ids = [id for id, known in zip(theirs.ids, common.tolist(), strict=True) if not known]
+        mine.claim(theirs.time[~common], ids)
+        mine.put(theirs.time[~common], theirs.cell[~common], ids)
+        into.labels.merge(other.labels)
+        into.newest = max(into.newest, other.newest)
+        twice, unscored = int(common.sum()), int((theirs.cell[common] < 0).sum())
+        into.taken = into.taken + other.taken + Taken(unscored - twice, twice, 0, -unscored)
+        into.replicas |= other.names
 
 
-def _take_over(into: State, other: State) -> None:
-    mine, theirs = into.recent, other.recent
-    common = np.array([id in mine.known for id in theirs.ids], dtype=bool)
-    into.buckets.merge(other.buckets, without=(theirs.time[common], theirs.cell[common]))
-    ids = [id for id, known in zip(theirs.ids, common.tolist(), strict=True) if not known]
-    mine.claim(theirs.time[~common], ids)
-    mine.put(theirs.time[~common], theirs.cell[~common], ids)
-    into.labels.merge(other.labels)
-    into.newest = max(into.newest, other.newest)
-    twice, unscored = int(common.sum()), int((theirs.cell[common] < 0).sum())
-    into.taken = into.taken + other.taken + Taken(unscored - twice, twice, 0, -unscored)
-    into.replicas |= _names(other)
+def _common_past(one: State, other: State) -> bool:
+    """Whether events that another counted are the oldest that one still holds of more."""
+    edge = one.recent.ids[:EDGE]
+    held = sum(id in other.recent.known for id in edge)
+    return len(one.recent) < one.counted and held > COMMON * len(edge)
 
 
-def _names(state: State) -> set[str]:
-    """The replicas whose events a state has counted."""
-    own = {state.name} if state.taken.total > 0 else set()
-    return own | state.replicas
-
-
-def _common_past(a: State, b: State) -> bool:
-    """Whether two states share events up to the oldest that one of them holds, and it counted older ones."""
-    for one, other in ((a, b), (b, a)):
-        if not one.whole:
-            edge = one.recent.ids[:EDGE]
-            if sum(id in other.recent.known for id in edge) > COMMON * len(edge):
-                return True
-    return False
-
-
-def packed(state: State, *, bundle: str, watch: dict[str, Any], alarms: list[Alarm]) -> bytes:
+def packed(state: State, *, bundle: str, memory: dict[str, Any], alarms: list[Alarm]) -> bytes:
     """A state as bytes, without pickle: a version, a checksum, arrays, and the rest as JSON."""
     recent, labels = state.recent, state.labels
     keys, rows, newest = state.buckets.arrays()
@@ -378,7 +330,8 @@ def packed(state: State, *, bundle: str, watch: dict[str, Any], alarms: list[Ala
         "ids": recent.ids,
         "labels": [(id, *label) for id, label in labels.given.items()],
         "asked": list(labels.asked.items()),
-        "watch": watch,
+        "labelled": labels.counted,
+        "memory": memory,
         "alarms": [astuple(alarm) for alarm in alarms],
     }
     arrays = {
@@ -387,7 +340,6 @@ def packed(state: State, *, bundle: str, watch: dict[str, Any], alarms: list[Ala
         "cell": recent.cell,
         "bucket_keys": keys,
         "bucket_rows": rows,
-        "label_counts": labels.counts,
     }
     body = io.BytesIO()
     np.savez(body, **arrays)  # type: ignore[arg-type]
@@ -410,9 +362,9 @@ def unpack(data: bytes, state: State, *, bundle: str) -> tuple[dict[str, Any], l
     state.recent.claim(arrays["time"], head["ids"])
     state.recent.put(arrays["time"], arrays["cell"], head["ids"])
     state.labels.given = {id: LabelledEvent(*label) for id, *label in head["labels"]}
-    state.labels.counts = arrays["label_counts"].copy()
+    state.labels.counted = head["labelled"]
     state.labels.asked = {id: float(p) for id, p in head["asked"]}
-    return head["watch"], [Alarm(*entry) for entry in head["alarms"]]
+    return head["memory"], [Alarm(*entry) for entry in head["alarms"]]
 
 
 def _arrays(data: bytes) -> dict[str, Any]:

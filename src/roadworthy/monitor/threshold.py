@@ -11,8 +11,8 @@ The table over autocorrelation times tau: a window of n events holds n / tau ind
 as these still notice a step to 30% shift, the window is read; beyond, as many events as hold so many
 independent ones, up to a limit. Each burden is found on streams of independent events of that length.
 
->>> walk([-3.0, 2.5, 1.0, -1.0, 3.0], 2.0, 0.0)
-[(1, True), (3, False), (4, True)]
+>>> peaks_above([-3.0, 2.5, 2.8, 1.5, 0.5, 3.0], 2.0)
+[2.8, 3.0]
 """
 
 from __future__ import annotations
@@ -195,25 +195,20 @@ class CleanStreams:
             for s in streams
         ]
         level = float(np.quantile(series, LEVEL, method="higher"))
-        return level, [_peaks(values, level) for values in series]
+        return level, [peaks_above(values.tolist(), level) for values in series]
 
 
-def walk(log_odds: Iterable[float], on: float, off: float) -> list[tuple[int, bool]]:
-    """Where alarms are raised (True) and cleared along a series."""
-    changes, active = [], False
-    for i, value in enumerate(log_odds):
-        if (value >= on) if not active else (value < off):
-            active = not active
-            changes.append((i, active))
-    return changes
-
-
-def _peaks(values: Floats, level: float) -> list[float]:
-    """The height of every alarm that a threshold at this level would raise."""
-    changes = walk(values, level, level - GAP)
-    starts = [i for i, raised in changes if raised]
-    ends = [i for i, raised in changes if not raised] + [len(values)]
-    return [float(values[start:end].max()) for start, end in zip(starts, ends, strict=False)]
+def peaks_above(values: Iterable[float], level: float) -> list[float]:
+    """The height of every alarm that a threshold at this level would raise, with hysteresis."""
+    heights, active = list[float](), False
+    for value in values:
+        if active:
+            heights[-1] = max(heights[-1], value)
+            active = value >= level - GAP
+        elif value >= level:
+            heights.append(value)
+            active = True
+    return heights
 
 
 def extrapolated(peaks: Sequence[Sequence[float]], level: float, wanted: float) -> float:

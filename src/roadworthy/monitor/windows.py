@@ -7,17 +7,16 @@ adaptive window starts at the last point at which the shift score changed.
 >>> reading = sliding(cells, 3, size=2)
 >>> reading.counts.tolist(), reading.n, reading.unscored, reading.wanted
 ([0.0, 2.0], 2, 1, 3)
->>> faded = decayed(np.zeros(10_000, dtype=np.int16), 100.0, size=2)
->>> round(faded.effective, 1), round(float(faded.counts.sum()), 1)
-(288.5, 288.5)
+>>> fading = sliding(np.zeros(10_000, dtype=np.int16), 2000, size=2, half_life=100.0)
+>>> round(fading.effective, 1), fading.window
+(288.5, 'decay')
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,27 +91,14 @@ class Windows:
     @property
     def names(self) -> tuple[str, ...]:
         """What a reading can be asked for by."""
-        fading = ("decay",) if self.half_life is not None else ()
-        return (
-            *(str(n) for n in sorted(self.lengths)),
-            *fading,
-            *(("adaptive",) if self.adaptive else ()),
-        )
+        others = {"decay": self.half_life is not None, "adaptive": self.adaptive}
+        return (*map(str, sorted(self.lengths)), *(name for name, has in others.items() if has))
 
     def checked(self, window: int | str) -> str:
         """The name of a window, refused if there is none of that name."""
         if str(window) not in self.names:
             raise ValueError(f"Unknown window {window!r}. This bundle has {', '.join(self.names)}.")
         return str(window)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {**asdict(self), "lengths": list(self.lengths)}
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Windows:
-        """The inverse of `to_dict`."""
-        return cls(**{**record, "lengths": tuple(record["lengths"])})
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,6 +119,9 @@ class Reading:
     """Events after which one weighs half as much; None if all weigh the same."""
     filled: float = 1.0
     """How much of a full window it is, by weight: the less, the more what was believed beforehand says."""
+    start: float | None = None
+    """Times of its first and last event, if there is any."""
+    end: float | None = None
 
     @property
     def effective(self) -> float:
@@ -142,62 +131,53 @@ class Reading:
     @property
     def weights(self) -> Floats:
         """What each event of the window weighs, the oldest first; the last one 1."""
-        if self.half_life is None:
-            return np.ones(self.first)
         return faded(self.first, self.half_life)
 
 
 def read(
     cells: Cells, windows: Windows, name: str, groups: Ints, *, shrink: float = 1.0
 ) -> Reading:
-    """The window of a name, at the end of the last events; `groups` says in which group of cells each cell lies."""
-    size = len(groups)
-    if name == "decay":
-        assert windows.half_life is not None
-        return decayed(cells, windows.half_life, size=size)
-    if name == "adaptive":
-        held = cells[-windows.longest :]
-        found = adapted(held, groups, shrink=shrink)
-        # What was believed of the stream beforehand is no longer believed after a change.
-        return (
-            found if found.first < len(held) else replace(found, filled=len(held) / windows.longest)
-        )
-    return sliding(cells, int(name), size=size)
+    """The window of a name at the end of a stream; `groups` says in which group each cell lies."""
+    if name == "decay" and windows.half_life is not None:
+        length = math.ceil(FADED * windows.half_life)
+        return sliding(cells, length, size=len(groups), half_life=windows.half_life)
+    if name != "adaptive":
+        return sliding(cells, int(name), size=len(groups))
+    held = cells[-windows.longest :]
+    found = adapted(held, groups, shrink=shrink)
+    # What was believed of the stream beforehand is no longer believed after a change.
+    filled = len(held) / windows.longest if found.first == len(held) else 1.0
+    return replace(found, filled=filled)
 
 
-def sliding(cells: Cells, length: int, *, size: int) -> Reading:
-    """The last so many events, alike; those without a score take their place and say nothing."""
+def bucketed(start: float, end: float, counts: Ints) -> Reading:
+    """What was counted in a span of time, the last column without a score."""
+    n, unscored = int(counts[:-1].sum()), int(counts[-1])
+    table = counts[:-1].astype(np.float64)
+    return Reading("time", table, n, unscored, None, n + unscored, start=start, end=end)
+
+
+def sliding(cells: Cells, length: int, *, size: int, half_life: float | None = None) -> Reading:
+    """The last so many events, alike or fading; those without a score take their place."""
     part = cells[-length:]
-    scored = part[part >= 0]
-    counts: Floats = np.bincount(scored, minlength=size).astype(np.float64)
-    filled = len(part) / length
-    return Reading(
-        str(length), counts, len(scored), len(part) - len(scored), length, len(part), filled=filled
-    )
-
-
-def faded(n: int, half_life: float) -> Floats:
-    """Weights of so many events that lose half of them every so many events, the oldest first."""
-    weights: Floats = 0.5 ** (np.arange(n)[::-1] / half_life)
-    return weights
-
-
-def decayed(cells: Cells, half_life: float, *, size: int) -> Reading:
-    """Events that lose half their weight every so many events."""
-    wanted = math.ceil(FADED * half_life)
-    part = cells[-wanted:]
-    weights = faded(len(part), half_life)
     scored = part >= 0
-    weights = weights[scored]
+    weights = faded(len(part), half_life)[scored]
     counts: Floats = np.bincount(part[scored], weights, minlength=size).astype(np.float64)
-    total, squares = weights.sum(), (weights**2).sum()
+    squares = (weights**2).sum()
     if squares > 0:
-        counts *= total / squares
-    unscored, filled = (
-        len(part) - len(weights),
-        1.0 if len(part) == wanted else 1.0 - 0.5 ** (len(part) / half_life),
-    )
-    return Reading("decay", counts, len(weights), unscored, wanted, len(part), half_life, filled)
+        counts *= weights.sum() / squares
+    filled = len(part) / length
+    if half_life is not None and filled < 1.0:
+        filled = 1.0 - 0.5 ** (len(part) / half_life)
+    name = str(length) if half_life is None else "decay"
+    numbers = len(weights), len(part) - len(weights), length, len(part)
+    return Reading(name, counts, *numbers, half_life, filled)
+
+
+def faded(n: int, half_life: float | None) -> Floats:
+    """Weights of so many events, the oldest first; with a half-life, of older ones less."""
+    weights: Floats = 0.5 ** (np.arange(n)[::-1] / (half_life or math.inf))
+    return weights
 
 
 def adapted(cells: Cells, groups: Ints, *, shrink: float = 1.0) -> Reading:

@@ -366,7 +366,7 @@ class Counting:
             "replica": self.file.replica,
             "now": self.clock.now(),
             "newest": views.plain(state.newest),
-            "total": {**state.taken._asdict(), "labels": int(state.labels.counts.sum())},
+            "total": {**state.taken._asdict(), "labels": state.labels.counted},
             "alarm": self.monitor.alarm,
             "alarm_by_labels": self.monitor.alarm_by_labels,
             "alarm_by_scores": views.alarm_by_scores(self.monitor),

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from roadworthy.analysis.risk.calibration import Calibration
 
 LONGEST_ID = 200
+TICK = 1e-6
+"""Seconds between events of one post that have no time: a clock of 1970 on knows no less."""
 LATEST = 1e11
 """Seconds, in the year 5138: a greater time is one in milliseconds, or in smaller parts yet."""
 KEYS = ("id", "time", "scores", "verdict", "cell", "subject")
@@ -166,8 +168,9 @@ class Reader:
     def columns(
         self, ids: list[str], time: float, columns: Mapping[str, NDArray[np.float64]]
     ) -> Batch:
-        """Events of one moment whose scores are arrays, finite or NaN (a missing score)."""
-        return Batch(ids, np.full(len(ids), time), self._calibration.place(columns))
+        """Events of one moment, in order, whose scores are arrays, finite or NaN (a missing score)."""
+        times: NDArray[np.float64] = time + TICK * np.arange(len(ids))
+        return Batch(ids, times, self._calibration.place(columns))
 
     def labels(self, body: bytes) -> list[Label]:
         """The labels of a body."""
@@ -261,7 +264,11 @@ class Reader:
 
     def _one_by_one(self, events: list[Any], now: float, numbers: Sequence[int]) -> Batch:
         """Each event read alone, so that a wrong one can be named; placed all at once."""
-        read = [self._event(event, now, line) for line, event in zip(numbers, events, strict=True)]
+        read = [
+            # Without times of their own they count in the order of the post.
+            self._event(event, now + i * TICK, line)
+            for i, (line, event) in enumerate(zip(numbers, events, strict=True))
+        ]
         return placed(read, self._calibration)
 
     def _event(self, event: Any, now: float, line: int | None) -> Single:

@@ -192,7 +192,7 @@ def _stream(page: Page, counting: Counting) -> None:
     page.gauge("roadworthy_events_counted", "Events in the state, all starts.", state.counted)
     newest = state.newest if state.newest > float("-inf") else None
     page.gauge("roadworthy_newest_event_seconds", "Time of the latest event.", newest)
-    labels = int(state.labels.counts.sum())
+    labels = state.labels.counted
     page.gauge("roadworthy_labels", "Labels received.", labels)
     page.gauge("roadworthy_tolerable_risk", "Limit of the bundle.", bundle.tolerable)
 

@@ -12,7 +12,6 @@ from importlib import resources
 from typing import NamedTuple
 
 from roadworthy.monitor import Bundle, Monitor, RiskState
-from roadworthy.monitor.estimate import tree_parameters
 from roadworthy.report.charts import event_tree
 from roadworthy.report.charts.palette import css
 from roadworthy.statistics.interval import Interval
@@ -55,7 +54,7 @@ def tree_now(monitor: Monitor, state: RiskState, *, late: str = "") -> TreeNow:
     """The tree of a window; `late` is why there is no estimate for any window."""
     instead = late or state.cannot_tell
     if instead is None:
-        return TreeNow(state, tree_parameters(monitor, state.window), None)
+        return TreeNow(state, monitor.tree_parameters(state.window), None)
     return TreeNow(
         state, monitor.bundle.estimator.parameters_at(_forecast(monitor.bundle)), instead
     )

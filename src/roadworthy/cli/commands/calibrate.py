@@ -266,9 +266,7 @@ def _content(
             "events_per_day": rule.events_per_day,
             "in_words": alarm_in_words(bundle),
         },
-        "coverage_on_kinds_left_out": None
-        if bundle.coverage is None
-        else bundle.coverage.to_dict(),
+        "coverage_on_kinds_left_out": None if bundle.coverage is None else asdict(bundle.coverage),
         "warnings": list(bundle.warnings),
         "notes": list(notes),
         "next": _next(target, scores),

@@ -21,8 +21,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from roadworthy.monitor.events import Cells, Floats
-from roadworthy.monitor.windows import CellScores
+Floats = NDArray[np.float64]
 
 BLOCK, LEAST_BLOCK = 2048, 64
 KEEP = 0.75
@@ -38,13 +37,6 @@ SURE = 1.645
 """Standard errors of the correlation of neighbours up to that limit."""
 CAUTION = 1.1
 """The time beyond 1 is taken so much larger, against leaving out the largest blocks."""
-HISTORY = 32_768
-"""Events from which the time of a stream is read."""
-OFTEN, SELDOM = 64, 16_384
-"""It is read again after a quarter more events, but not before and not later than this."""
-LAST, CLEARLY = 1024, 3.0
-"""The last events of which it is read before an alarm is raised, and the standard errors by which
-their time must then be longer than the known one: chance must not delay an alarm."""
 
 
 def integrated_time(
@@ -76,14 +68,14 @@ def integrated_time(
     return _cautious(covariances.mean(axis=0), length, n, sure=sure)
 
 
-def time_of_steady(scores: Floats) -> float:
+def steady_time(scores: Floats) -> float:
     """The same for one series whose level does not change: nothing is left out.
 
     Infinity if the scores do not vary.
 
     >>> rng = np.random.default_rng(0)
     >>> once = np.where(np.arange(1000) // 20 == 25, 1.0, 0.1 * rng.normal(size=1000))
-    >>> bool(time_of_steady(once) > 10.0), bool(time_of_steady(rng.normal(size=1000)) < 1.3)
+    >>> bool(steady_time(once) > 10.0), bool(steady_time(rng.normal(size=1000)) < 1.3)
     (True, True)
     """
     x = np.asarray(scores, dtype=np.float64)[-BLOCK:]
@@ -151,54 +143,3 @@ def _last_lags(covariances: Floats) -> NDArray[np.intp]:
     pairs = covariances[:, 1 : 2 * (last // 2) + 1].reshape(len(covariances), -1, 2).sum(axis=2)
     ended = pairs <= 0
     return np.where(ended.any(axis=1), 2 * ended.argmax(axis=1), last)
-
-
-class StreamTime:
-    """The autocorrelation time of one stream, read again as the stream goes on.
-
-    It is read from the last events without the last two of the alarm's windows: a step that is just
-    happening must not look like correlation.
-    """
-
-    def __init__(self, scores: CellScores, window: int) -> None:
-        self._scores, self._window = scores, window
-        self.value = 1.0
-        """The time by which the alarm is judged."""
-        self.known = False
-        """Whether it is an estimate, not just an upper limit."""
-        self.next = self.first = max(window, FIRST)
-        """After how many events it is read again, and the first time."""
-
-    def of(self, cells: Cells, *, sure: bool = False) -> float:
-        """The time of a stream's last events."""
-        spare = 2 * self._window
-        cells = cells[-HISTORY - spare :]
-        return self._of_all(cells[:-spare] if len(cells) > 4 * spare else cells, sure=sure)
-
-    def read(self, cells: Cells, counted: int, *, keep: bool) -> None:
-        """Read it from the cells up to the event `counted`, or `keep` what is known."""
-        self.next = counted + min(SELDOM, max(OFTEN, counted // 4))
-        if keep:
-            self.next = min(self.next, counted + FEW)
-            return
-        self.value = self.of(cells, sure=True)
-        self.known = bool(np.count_nonzero(cells >= 0) >= FEW)
-
-    def lengthened(self, cells: Cells, now: int) -> bool:
-        """Whether the last events are clearly more alike than was known; the time is then theirs.
-
-        Asked before an alarm is raised: a stream whose events have become alike would else raise
-        false alarms until the next reading.
-        """
-        spare, known = 2 * self._window, self.value
-        last = cells[-LAST - spare : -spare]
-        found = self._of_all(last, sure=True) if np.count_nonzero(last >= 0) >= FEW else 1.0
-        if found <= known * (1.0 + CLEARLY * math.sqrt(20.0 * known / LAST)):
-            return False
-        self.value, self.next = found, min(self.next, now + FEW)
-        return True
-
-    def _of_all(self, cells: Cells, *, sure: bool) -> float:
-        scores = self._scores.shift[cells[cells >= 0]]
-        variance = self._scores.variance
-        return integrated_time(scores, window=self._window, variance=variance, sure=sure)
