@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from alarm_streams import clean_scores
-from synthetic_detectors import GAIN
+from alarm_streams import clean_scores, watching
+from synthetic_detectors import GAIN, synthetic
 
 from roadworthy.analysis.risk.calibration import Calibration, fit_calibration
 from roadworthy.analysis.risk.prototypes import accuracy_tree
@@ -660,3 +660,19 @@ def test_what_is_believed_before_a_window_is_full_is_no_matter_of_the_alarm(two_
         for one in (None, RatePrior(0.5, 200.0))
     ]
     assert alarms[0] is not None and alarms[0] == alarms[1]
+
+
+@pytest.mark.parametrize("alike", [1, 5])
+def test_an_alarm_is_on_after_a_merge_however_alike_events_have_become(alike):
+    bundle = watching(synthetic(0.9), 100, stated=10)
+    rng, clean, n = np.random.default_rng(0), 20_000, 24_000
+    scores = rng.normal(size=n)
+    scores[clean:] = np.repeat(rng.normal(size=(n - clean) // alike), alike) + 2.0
+    replicas = [Monitor(bundle, replica=name) for name in "ab"]
+    for first, replica in enumerate(replicas):
+        rows = np.arange(first, n, 2)
+        ids, times = [f"e{i}" for i in rows.tolist()], rows.astype(float)
+        replica.update(Events(ids, times, columns={"energy": scores[rows]}))
+    merged = Monitor(bundle)
+    merged.merge(*replicas)
+    assert [m.alarm for m in (*replicas, merged)] == [True, True, True]

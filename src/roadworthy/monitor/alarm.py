@@ -304,7 +304,9 @@ class Watch:
         self._looked, self._said = state.counted, []
         self.time.read(state.recent.cell, state.counted, keep=False)
         if len(state.recent) >= self.rule.window and state.counted >= self.time.first:
-            self._walk(state, range(state.counted, state.counted + 1))
+            last = range(state.counted, state.counted + 1)
+            while not self._walk(state, last):
+                pass  # events are more alike than was read: looked at again by the longer time
         return self._said
 
     def watched_now(self, state: State) -> float | None:

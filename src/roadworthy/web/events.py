@@ -169,7 +169,8 @@ class Reader:
         self, ids: list[str], time: float, columns: Mapping[str, NDArray[np.float64]]
     ) -> Batch:
         """Events of one moment, in order, whose scores are arrays, finite or NaN (a missing score)."""
-        times: NDArray[np.float64] = time + TICK * np.arange(len(ids))
+        times = np.full(len(ids), time)
+        times += TICK * np.arange(len(ids))
         return Batch(ids, times, self._calibration.place(columns))
 
     def labels(self, body: bytes) -> list[Label]:

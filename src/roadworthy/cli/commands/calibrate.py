@@ -42,7 +42,7 @@ def _calibrate(
     unit: Annotated[str | None, Option(help='Unit of costs: "EUR per patient".')] = None,
     tree: Annotated[Path | None, Option(help="An event tree in YAML, instead of --cost.")] = None,
     detector: Annotated[str | None, Option(help="The score whose alarms call a person.")] = None,
-    threshold: Annotated[float | None, Option(help="Its score from which on it does.")] = None,
+    threshold: Annotated[float | None, Option(help="The score above which it does.")] = None,
     tolerable: Annotated[float | None, Option(help="Cost per event that raises the alarm.")] = None,
     window: Annotated[int, Option(min=10, max=LONGEST, help="Events of the alarm's window.")] = 100,
     half_life: Annotated[
