@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from baselines import Atc, Doc, bayes_rate, posterior_rate
+from baselines import Atc, Doc, bayes_rate, likelihood_rate, posterior_rate
 from trials import WINDOW, Trial
 
 from roadworthy.analysis.calibration import at_balanced_accuracy
@@ -23,7 +23,6 @@ from roadworthy.analysis.risk.rates import (
     Calibrated,
     Rates,
     alarm_counts,
-    likelihood_rate,
     mean_rate,
     paper_fallback_rate,
     rogan_gladen,

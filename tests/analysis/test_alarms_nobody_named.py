@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from roadworthy.analysis.risk.calibration import Calibration, fit_calibration
-from roadworthy.analysis.risk.cells import alarmed_cells, alarms_of_rows
 from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import Costs, accuracy_tree, detector_tree
+from roadworthy.analysis.risk.refusal import alarmed_cells
 
 COSTS = Costs(right=1.0, wrong=40.0, necessary=8.0, unnecessary=5.0)
 TREE = detector_tree(COSTS)
@@ -31,7 +31,7 @@ def learned(rows: int, seed: int) -> Calibration:
 
 def cost(calibration: Calibration, scores: dict[str, np.ndarray], chance: np.ndarray) -> float:
     """What events cost on average whose answers are right with these probabilities."""
-    raised = alarms_of_rows(calibration, scores)
+    raised = alarmed_cells(calibration)[calibration.place(scores)]
     right = np.where(raised, COSTS.unnecessary, COSTS.right)
     wrong = np.where(raised, COSTS.necessary, COSTS.wrong)
     return float((chance * right + (1.0 - chance) * wrong).mean())
@@ -66,9 +66,7 @@ def test_what_a_cell_means_is_counted_with_and_without_an_alarm():
     calibration = estimator.calibration
     scores, chance = stream(np.zeros(20_000, dtype=bool), rng)
     cells, on = calibration.place(scores), alarmed_cells(calibration)
-    believed = estimator.believe(np.bincount(cells[:1000], minlength=calibration.cells)).right[
-        cells
-    ]
+    believed = estimator.believe(np.bincount(cells[:1000], minlength=calibration.cells))[cells]
     for raised in (True, False):
         some = on[cells] == raised
         assert believed[some].mean() == pytest.approx(

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roadworthy.analysis.risk.calibration import Calibration, Deployed, fit_calibration
-from roadworthy.analysis.risk.cells import alarmed_cells, rows_by_alarm
 from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import POLYP_COSTS, TOLERABLE_POLYP, detector_tree
+from roadworthy.analysis.risk.refusal import alarmed_cells, rows_by_alarm
 
 ROWS = 3000
 

@@ -172,7 +172,7 @@ def test_what_each_cell_means_adds_up_to_the_estimate(calibration, windows, monk
     for counts in windows:
         belief = estimator.believe(counts)
         found = estimator.estimate(counts)
-        assert counts @ belief.right / counts.sum() == pytest.approx(found.accuracy[0])
+        assert counts @ belief / counts.sum() == pytest.approx(found.accuracy[0])
         assert found.risk[0] == pytest.approx(1.0 - found.accuracy[0])
 
 
@@ -192,6 +192,19 @@ def test_any_counts_give_finite_figures_within_their_bounds(calibration, data):
         low, value, high = (getattr(found, name + end)[0] for end in ("_low", "", "_high"))
         assert 0.0 <= low <= value <= high <= 1.0
     assert 0.0 <= found.exceedance[0] <= 1.0 and math.isfinite(found.log_odds[0])
+
+
+def test_counts_of_very_different_size_leave_every_share_a_share(calibration):
+    """Right answers to few clean events are a difference of large numbers."""
+    rng = np.random.default_rng(0)
+    windows = np.zeros((96, calibration.cells))
+    for row in windows:
+        row[rng.integers(0, calibration.cells, 5)] = 10.0 ** rng.uniform(-3.0, 6.0, 5)
+    tree = detector_tree(POLYP_COSTS)
+    found = Estimator(calibration, tree, tolerable=1925.0).estimate(windows)
+    low, high = tree.costs
+    assert (low <= found.risk_low).all() and (found.risk_high <= high).all()
+    assert ((found.exceedance >= 0.0) & (found.exceedance <= 1.0)).all()
 
 
 def test_before_any_event_the_prior_speaks_and_less_as_a_window_fills(calibration):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roadworthy.analysis.risk.expected_cost import Beta
+from roadworthy.analysis.risk.prototypes import known_probability
 from roadworthy.analysis.risk.tree import (
     Tree,
     derivatives,
@@ -163,8 +163,8 @@ def test_a_point_of_one_parameter_in_points_of_another():
 
 
 def test_counts_that_cannot_be_are_refused():
-    with pytest.raises(ValueError, match="0 <= successes <= trials"):
-        Beta.from_counts(3, 2)
+    with pytest.raises(ValueError, match="from 0 to 1"):
+        known_probability("p_rain", (3, 2))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from roadworthy.analysis.risk.expected_cost import Beta, CountedCases, assess_risk
+from roadworthy.analysis.risk.expected_cost import CountedCases, assess_risk
 from roadworthy.analysis.risk.prototypes import (
     POLYP_COSTS,
     Costs,
@@ -130,7 +130,7 @@ def test_constants_are_numbers_or_counts():
         tree,
         clean,
         [CountedCases("fog", 0.1, np.ones(9, bool))],
-        constants={"p_noticed": Beta(90, 10)},
+        constants={"p_noticed": (89.5, 99.0)},
     )
     assert unsure.value == pytest.approx(sure.value)
     drawn = 0.1 * (1000 - 999 * np.random.default_rng(9).beta(90, 10, 200_000))

@@ -43,7 +43,7 @@ def test_separation_is_that_of_the_bins():
     calibration = made(
         gaps={"blur": (0.8, 0.3), "fog": (1.5, 0.2)}, rows={"clean": 700, "blur": 300, "fog": 90}
     )
-    bins = calibration.folded(calibration.table).sum(axis=(1, 3, 4, 5))
+    bins = calibration.by_bin(calibration.table.sum(axis=1)).astype(int)
     clean, *shifted = (np.repeat(np.arange(bins.shape[1]), row) for row in bins)
     areas = [mannwhitneyu(s, clean).statistic / (len(s) * len(clean)) for s in shifted]
     found = separation(calibration)

@@ -14,8 +14,9 @@ from scipy.stats import mannwhitneyu
 
 from roadworthy.analysis.risk import placement as learning
 from roadworthy.analysis.risk.calibration import Calibration, fit_calibration
-from roadworthy.analysis.risk.placement import NOWHERE, Combination, rank_steps
+from roadworthy.analysis.risk.placement import NOWHERE, Combination
 from roadworthy.statistics import fusion
+from roadworthy.statistics.fusion import rank_steps
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 ROWS = 300
@@ -303,7 +304,7 @@ def test_a_verdict_makes_two_bins():
         {"verdict": verdict}, np.where(far, "fog", "clean"), rng.random(1000) < 0.8
     )
     assert calibration.shift.bins == 2
-    bins = calibration.folded(calibration.table).sum(axis=(1, 3, 4, 5))
+    bins = calibration.by_bin(calibration.table.sum(axis=1))
     assert bins[0].tolist() == [(~far & (verdict == v)).sum() for v in (0, 1)]
     assert bins[1].tolist() == [(far & (verdict == v)).sum() for v in (0, 1)]
 
@@ -450,7 +451,7 @@ def test_a_changed_record_is_refused(calibration, change):
 
 def test_more_cells_than_their_numbers_can_hold_are_refused(calibration):
     many = Combination(calibration.shift.coefficients, tuple(np.linspace(-1.0, 1.0, 200).tolist()))
-    record = {**calibration.to_dict(), "shift": many.to_dict(), "right_clean": many.to_dict()}
+    record = {**calibration.to_dict(), "shift": vars(many), "right_clean": vars(many)}
     with pytest.raises(ValueError, match="at most 32767 cells"):
         Calibration.from_dict(
             {**record, "counts": {k: {"right": [], "wrong": []} for k in calibration.kinds}}
@@ -461,7 +462,7 @@ def test_bins_of_cells(calibration):
     cells = np.arange(calibration.cells)
     s, c, d, o = calibration.shape
     assert (calibration.shift_bin(cells) == np.repeat(np.arange(s), c * d * o)).all()
-    assert calibration.folded(cells)[1, 0, 0, 1] == c * d * o + 1
+    assert cells.reshape(calibration.shape)[1, 0, 0, 1] == c * d * o + 1
 
 
 @pytest.mark.parametrize("share", [0.02, 0.05, 0.1, 0.3, 0.6, 0.95])
@@ -471,7 +472,7 @@ def test_verdicts_keep_a_bin_each_however_rare_one_of_them_is(share):
     verdict = np.concatenate([np.zeros(1000), np.arange(1000) < round(1000 * share)]).astype(float)
     calibration = fit_calibration({"verdict": verdict}, kind, np.ones(2000, dtype=bool))
     assert calibration.shift.bins == 2
-    rows = calibration.folded(calibration.table).sum(axis=(1, 3, 4, 5))
+    rows = calibration.by_bin(calibration.table.sum(axis=1))
     assert rows.tolist() == [[1000, 0], [1000 - round(1000 * share), round(1000 * share)]]
     few = fit_calibration(
         {"verdict": (np.arange(2000) >= 1995).astype(float)}, kind, np.ones(2000, dtype=bool)

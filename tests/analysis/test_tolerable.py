@@ -8,7 +8,7 @@ import pytest
 from roadworthy.analysis.risk.calibration import fit_calibration
 from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import accuracy_tree, cost_tree
-from roadworthy.analysis.risk.tolerable import costs_of, parameters_at
+from roadworthy.analysis.risk.tolerable import costs_of
 from roadworthy.analysis.risk.tree import expectation
 
 
@@ -25,7 +25,7 @@ def test_a_tree_with_an_alarm_is_costed_by_what_the_best_cut_tells(of_three):
     assert "tpr" in tree.parameters
     estimator = Estimator(of_three, tree, tolerable=1.0)
     found = costs_of(estimator, 1.0)["fog"]
-    bins = of_three.folded(of_three.table).sum(axis=(3, 4, 5))[list(of_three.kinds).index("fog")]
+    bins = of_three.by_bin(of_three.table)[list(of_three.kinds).index("fog")]
     cut = estimator.separation.cut
     known = {
         "p_shift": 1.0,
@@ -40,7 +40,7 @@ def test_a_tree_with_an_alarm_is_costed_by_what_the_best_cut_tells(of_three):
 
 
 def test_answers_that_are_added_count_beside_the_independent_rows(of_three):
-    known = parameters_at(Estimator(of_three, accuracy_tree()), 0.3, added=0.5)
+    known = Estimator(of_three, accuracy_tree()).parameters_at(0.3)
     right = {kind: (1000 * of_three.accuracy(kind) + 0.5) / 1001 for kind in of_three.kinds}
     assert known == pytest.approx(
         {
@@ -55,7 +55,5 @@ def test_answers_that_are_added_count_beside_the_independent_rows(of_three):
         np.linspace(-1.0, 1.0, 20), 40
     )
     grouped = fit_calibration({"energy": scores}, kind, outcomes, groups=groups)
-    wrong = (
-        1.0 - parameters_at(Estimator(grouped, accuracy_tree()), 0.0, added=0.5)["accuracy_clean"]
-    )
+    wrong = 1.0 - Estimator(grouped, accuracy_tree()).parameters_at(0.0)["accuracy_clean"]
     assert wrong == pytest.approx(0.5 / (grouped.effective[0] + 1))

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from sorter import SMALL, bundle_of, drawn, laid_out, run
 
-from roadworthy.analysis.risk.cells import rows_by_alarm
+from roadworthy.analysis.risk.refusal import rows_by_alarm
 from roadworthy.assessment.assess import Run
 from roadworthy.monitor import Events, Monitor
 

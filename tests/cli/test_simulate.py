@@ -23,7 +23,7 @@ stream:
   shift: {constant: 0.3}
   events: 10000
 risk: {costs: {wrong: 10}, unit: EUR per case}
-estimators: [event_tree, mean, rogan_gladen, likelihood]
+estimators: [event_tree, mean, rogan_gladen]
 """
 TABLE = "stream: {scores: scores.csv, shift: {constant: 0.5}, events: 400}\n"
 
@@ -109,7 +109,7 @@ def test_what_is_printed(cli, tmp_path, table):
 def test_a_table_is_divided_by_groups_and_an_unseen_kind_is_kept_from_calibration(found, table):
     content = found(
         "stream: {scores: scores.csv, kinds: [fog], shift: {constant: 0.5}, events: 4000}\n"
-        "calibration: {without: [fog]}\nestimators: [event_tree, cbpe, likelihood]\n"
+        "calibration: {without: [fog]}\nestimators: [event_tree, cbpe, rogan_gladen]\n"
     )
     rows = content["calibrated_on"]
     assert set(rows) == {"clean", "rain"} and content["streamed"] == ["fog"]
@@ -269,7 +269,7 @@ def test_flags_are_given_with_their_share_of_windows_and_their_meaning(found):
 def test_a_detector_that_says_nothing_gives_no_estimate_and_the_reason(cli, file, found, rates):
     file.write_text(DETECTOR.replace("tpr: 0.95, tnr: 0.95", rates))
     (case,) = found(file.read_text())["cases"]
-    for name in ("rogan_gladen", "likelihood"):
+    for name in ("rogan_gladen", "mean"):
         assert case["errors"][name]["rate"]["mean_absolute"] is None
         assert case["errors"][name]["rate"]["estimated"] == 0 and case["cannot_tell"][name]
     assert "No estimate by" in cli("simulate", file).out

@@ -5,7 +5,6 @@ from __future__ import annotations
 import jsonschema
 import pytest
 
-from roadworthy.analysis.risk.expected_cost import Beta
 from roadworthy.analysis.risk.prototypes import Costs, base_tree, detector_tree, several_events
 from roadworthy.analysis.risk.tree import endings, expectation
 from roadworthy.spec import Assessment, SpecError, assessment_schema
@@ -69,7 +68,7 @@ def test_an_intervention_costs_the_same_unless_the_file_says_otherwise():
 def test_any_tree_with_constants_is_read():
     text = f"risk: {{unit: EUR per km, tree: {TREE}, constants: {{p_rain: {{successes: 18, trials: 20}}}}, tolerable: 9}}"
     risk = Assessment.parse(BASE + text, "a.yaml").risk
-    assert risk.known_constants() == {"p_rain": Beta(18.5, 2.5)} and risk.tolerable == 9
+    assert risk.known_constants() == {"p_rain": (18, 20)} and risk.tolerable == 9
     assert risk.event_tree().unit == "EUR per km"
     assert expectation(risk.event_tree(), {"p_rain": 0.1}) == pytest.approx(5.0)
 

@@ -387,6 +387,7 @@ def _outcome(bundle: Bundle, record: Mapping[str, Any]) -> dict[str, Any]:
     total = monitor.state.buckets.total()
     risk = monitor.risk(str(max(bundle.windows.lengths)))
     figures = {name: getattr(risk, name) for name in SMOOTH}
+    figures = {k: v if v is not None and math.isfinite(v) else None for k, v in figures.items()}
     if bundle.alarm is not None:  # behind the cells stands how many events have none
         odds = bundle.estimator.odds(total[: bundle.calibration.cells])
         figures |= {"watched": float(odds.above[0]), "evidence": float(odds.evidence[0])}

@@ -169,7 +169,7 @@ def summarise(bundle: Bundle, table: ScoreTable) -> list[KindSummary]:
 
     assert table.kind is not None and table.correct is not None
     calibration = bundle.calibration
-    bins = calibration.folded(calibration.table).sum(axis=(1, 3, 4, 5)).astype(np.float64)
+    bins = calibration.by_bin(calibration.table.sum(axis=1))
     shares = bins / np.maximum(bins.sum(axis=1, keepdims=True), 1.0)
     below = np.concatenate([[0.0], np.cumsum(shares[0])[:-1]]) + 0.5 * shares[0]
     found = []

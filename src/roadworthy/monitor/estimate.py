@@ -73,6 +73,7 @@ class RiskState:
     effective_n: float
     autocorrelation_time: float
     rate: float
+    """The share of shifted events; as all figures below NaN if there is no estimate."""
     rate_low: float
     rate_high: float
     accuracy: float
@@ -142,6 +143,9 @@ def states_of(
         names = (*FIGURES, "strangeness")
         figures = {name: float(getattr(estimates, name)[i]) for name in names}
         log_odds = float(estimates.log_odds[i])
+        if cannot_tell:
+            # Whoever reads a number believes it, whatever stands beside it.
+            figures, log_odds = figures | dict.fromkeys(FIGURES, math.nan), math.nan
         known = math.isfinite(log_odds)
         notes = [*messages.window_notes(bundle, reading, audited), *general]
         if audited is not None and cannot_tell is None:

@@ -255,7 +255,7 @@ class Prices:
     @classmethod
     def of(cls, bundle: Bundle, rate: float) -> Prices:
         """The tree's, by the calibration's counts."""
-        from roadworthy.analysis.risk.cells import alarmed_cells
+        from roadworthy.analysis.risk.refusal import alarmed_cells
         from roadworthy.analysis.risk.tolerable import shares_of_kinds
         from roadworthy.analysis.risk.tree import expectation
 
@@ -310,7 +310,7 @@ def audit(bundle: Bundle, state: State, reading: Reading, *, shrink: float) -> A
     model = bundle.estimator.estimate(
         reading.counts, shrink=shrink, filled=reading.filled, confidence=confidence
     )
-    believed = bundle.estimator.believe(reading.counts, filled=reading.filled).right
+    believed = bundle.estimator.believe(reading.counts, filled=reading.filled)
     right = np.where(cells >= 0, believed[np.maximum(cells, 0)], float(model.accuracy[0]))
     labels = [state.labels.weighed(ids[i]) for i in at.tolist()]
     correct = np.array([label.correct for label in labels])

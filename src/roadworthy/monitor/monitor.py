@@ -246,7 +246,7 @@ class Monitor:
         recent = self.state.recent
         start = len(recent) - reading.first
         cells, times, ids = recent.cell[start:], recent.time[start:], recent.ids_from(start)
-        believed = self.bundle.estimator.believe(reading.counts, filled=reading.filled).right
+        believed = self.bundle.estimator.believe(reading.counts, filled=reading.filled)
         right = np.where(cells >= 0, believed[np.maximum(cells, 0)], 0.5)
         return [
             Question(ids[i], float(times[i]), int(cells[i]), p)

@@ -170,8 +170,8 @@ class Replay:
         known, right = self.outcomes
         if not known:
             return None
-        weights = [w.known if w.told else 0 for w in self.windows]
-        accuracy = [w.state.accuracy for w in self.windows]
+        weights = [w.known for w in self.windows if w.told]
+        accuracy = [w.state.accuracy for w in self.windows if w.told]
         estimate = float(np.average(accuracy, weights=weights)) if any(weights) else None
         bounds = wilson(right, known)
         return KnownOutcomes(known, right, right / known, bounds.low, bounds.high, estimate)

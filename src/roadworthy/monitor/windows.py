@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from roadworthy.analysis.risk.cells import shift_scores
 from roadworthy.monitor.events import Cells, Floats
 
 if TYPE_CHECKING:
@@ -52,12 +51,14 @@ class CellScores:
     @classmethod
     def of(cls, calibration: Calibration) -> CellScores:
         """From the counts of a calibration."""
-        scores = shift_scores(calibration)
-        clean, ratio = scores.clean, scores.ratio
+        bins = calibration.shift_bin(np.arange(calibration.cells))
+        rows = calibration.by_bin(calibration.table.sum(axis=1)) + 0.5
+        shares = rows / rows.sum(axis=1, keepdims=True)
+        clean, ratio = shares[0], np.log(shares[1:].mean(axis=0) / shares[0])
         middle = np.cumsum(clean) - clean / 2
         variance = float(clean @ ratio**2 - (clean @ ratio) ** 2)
-        group = np.searchsorted(_GROUP_ENDS, middle)[scores.bins]
-        return cls(scores.cells, group, variance)
+        group = np.searchsorted(_GROUP_ENDS, middle)[bins]
+        return cls(ratio[bins], group, variance)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import numpy as np
 from pydantic import (
@@ -332,15 +332,9 @@ def _reads_batches(component: registry.Component) -> bool:
 def _siblings(place: tuple[str | int, ...]) -> list[str]:
     """The keys that would be right at the place of an unknown one."""
     model: Any = Simulation
-    models = {
-        "stream": StreamSpec,
-        "detector": DetectorSpec,
-        "accuracy": AccuracySpec,
-        "shift": Segment,
-        "calibration": CalibrationSpec,
-        "risk": CostSpec,
-        "alarm": AlarmSpec,
-    }
     for part in place[:-1]:
-        model = models.get(str(part), model)
+        field = model.model_fields.get(str(part))
+        # A list of segments, or an optional part: the model is among its arguments.
+        found = () if field is None else (field.annotation, *get_args(field.annotation))
+        model = next((m for m in found if hasattr(m, "model_fields")), model)
     return list(model.model_fields)

@@ -21,7 +21,7 @@ array([0.125, 0.5  , 0.875])
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, repeat
 
@@ -33,11 +33,58 @@ Columns = Mapping[str, ArrayLike]
 
 RESOLUTION = 1001
 """A rank is then right to 0.0015, and a member of the bundle takes a few kilobytes."""
+BUCKETS, FULLEST = 4096, 12
+"""Buckets in which values are looked up, and how many values one may hold."""
 
 
 def ranks(scores: ArrayLike, reference: ArrayLike) -> Floats:
     """The mid-rank of each score among the reference scores, strictly between 0 and 1; NaN stays NaN."""
     return _ranks(_column(scores, "scores"), _sorted(reference, "reference"))
+
+
+def search_in(values: Floats) -> Callable[[Floats], NDArray[np.intp]]:
+    """`values.searchsorted` for distinct, rising values, in a quarter of the time if they are even.
+
+    The bucket of a score never falls if the score rises, so that values in lower buckets lie below
+    it; those in its own bucket are compared with it one after the other.
+
+    >>> search_in(np.array([1.0, 2.0, 4.0]))(np.array([0.0, 1.0, 3.0, 9.0])).tolist()
+    [0, 0, 2, 3]
+    """
+    with np.errstate(over="ignore", divide="ignore"):
+        scale = BUCKETS / (values[-1] - values[0])
+    if not 0.0 < scale < 1e100:
+        return values.searchsorted
+
+    def bucket(scores: Floats) -> NDArray[np.intp]:
+        inside = np.clip(scores, values[0], values[-1])
+        return ((inside - values[0]) * scale).astype(np.intp)
+
+    held, ended = bucket(values), np.append(values, np.inf)
+    first, fullest = held.searchsorted(np.arange(BUCKETS + 2)), int(np.bincount(held).max())
+
+    def search(scores: Floats) -> NDArray[np.intp]:
+        at = first.take(bucket(scores))
+        for _ in range(fullest):
+            at += ended.take(at) < scores
+        return at
+
+    return search if fullest <= FULLEST else values.searchsorted
+
+
+def rank_steps(reference: Floats) -> tuple[Floats, Floats]:
+    """The distinct reference scores, and the mid-rank below each, at each, and above all.
+
+    >>> values, steps = rank_steps(np.array([1.0, 2.0, 2.0]))
+    >>> values.tolist(), steps.tolist()
+    ([1.0, 2.0], [0.125, 0.25, 0.375, 0.625, 0.875])
+    """
+    values, counts = np.unique(reference, return_counts=True)
+    upto = np.concatenate([[0], np.cumsum(counts)])
+    steps = np.empty(2 * len(values) + 1)
+    steps[0::2] = upto
+    steps[1::2] = 0.5 * (upto[:-1] + upto[1:])
+    return values, (steps + 0.5) / (len(reference) + 1.0)
 
 
 def rank_average(columns: Columns, references: Columns) -> Floats:
@@ -105,7 +152,7 @@ class LogisticFusion:
             if len(column) != len(marks):
                 raise ValueError(f"{name} has {len(column)} scores for {len(marks)} marks")
         references = {name: thinned(column[marks == 0]) for name, column in scores.items()}
-        table = _completed(_rank_table(scores, references))
+        table = completed(_rank_table(scores, references))
         given = ~np.isnan(table[:, 0]) if table.size else np.zeros(len(marks), dtype=bool)
         weights = _even(marks[given])
         return cls(references, fit_logistic(features(table[given]), marks[given], weights=weights))
@@ -115,7 +162,7 @@ class LogisticFusion:
         missing = [name for name in self.references if name not in columns]
         if missing:
             raise ValueError(f"{missing[0]} is missing; give it, as NaN where a case has no score")
-        table = _completed(
+        table = completed(
             _rank_table({name: columns[name] for name in self.references}, self.references)
         )
         # Added column by column, so that a case has the same score alone and among others.
@@ -184,7 +231,8 @@ def _mean_of_given(table: Floats) -> Floats:
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
-def _completed(table: Floats) -> Floats:
+def completed(table: Floats) -> Floats:
+    """Missing ranks (cases x members) replaced by the mean of the case's others."""
     return np.where(np.isnan(table), _mean_of_given(table)[:, None], table)
 
 

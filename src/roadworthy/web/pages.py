@@ -62,8 +62,9 @@ def tree_now(monitor: Monitor, state: RiskState, *, late: str = "") -> TreeNow:
 
 def tree_picture(bundle: Bundle, now: TreeNow, *, width: int = WIDE) -> str:
     """An SVG document."""
-    state = now.state
-    interval = Interval(state.risk_low, state.risk_high, state.confidence, "")
+    state, interval = now.state, None
+    if now.instead is None:
+        interval = Interval(state.risk_low, state.risk_high, state.confidence, "")
     drawn = event_tree(
         bundle.tree,
         now.parameters,
@@ -71,7 +72,7 @@ def tree_picture(bundle: Bundle, now: TreeNow, *, width: int = WIDE) -> str:
         heading=_heading(bundle, now),
         remark=_remark(bundle, now),
         tolerable=bundle.tolerable,
-        interval=None if now.instead else interval,
+        interval=interval,
         width=width,
     )
     start, _, rest = drawn.partition(">")

@@ -36,7 +36,6 @@ from roadworthy.analysis.risk.placement import (
     POWERS,
     Combination,
     Placement,
-    completed,
     edges_between,
     fitted,
     folds_of,
@@ -44,7 +43,7 @@ from roadworthy.analysis.risk.placement import (
     scored,
 )
 from roadworthy.registry import did_you_mean
-from roadworthy.statistics.fusion import plain_number, ranks, thinned
+from roadworthy.statistics.fusion import completed, plain_number, ranks, thinned
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -93,15 +92,6 @@ class Deployed:
     def __str__(self) -> str:
         by = f", {self.rule}" if self.rule else ""
         return f"{self.name} above {self.threshold:.4g}{by}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {"name": self.name, "threshold": plain_number(self.threshold), "rule": self.rule}
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Deployed:
-        """The inverse of `to_dict`."""
-        return cls(str(record["name"]), float(record["threshold"]), str(record.get("rule", "")))
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,10 +183,10 @@ class Calibration:
         """The bin of the shift score in which each cell lies."""
         return np.asarray(cells, dtype=np.int64) // (self.cells // self.shift.bins)
 
-    def folded(self, counts: ArrayLike) -> NDArray[Any]:
-        """Counts over cells (in the last axis) as a table over the four `shape` axes."""
-        array = np.asarray(counts)
-        return array.reshape(*array.shape[:-1], *self.shape)
+    def by_bin(self, counts: ArrayLike) -> Floats:
+        """Counts over cells (in the last axis) summed by bin of the shift score."""
+        table = np.asarray(counts, dtype=np.float64)
+        return np.asarray(table.reshape(*table.shape[:-1], self.shift.bins, -1).sum(axis=-1))
 
     def place(self, columns: Mapping[str, ArrayLike]) -> NDArray[np.int16]:
         """The cell of each event; -1 if it lacks too many scores.
@@ -246,11 +236,16 @@ class Calibration:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; counts as the cells that have any, since most have none."""
+        deployed: dict[str, Any] = {}
+        if (alarms := self.deployed) is not None:
+            deployed["deployed"] = vars(alarms) | {"threshold": plain_number(alarms.threshold)}
         return {
             "names": list(self.names),
             "references": [[plain_number(v) for v in reference] for reference in self.references],
             "reach": [list(pair) for pair in self.reach],
-            **{name: getattr(self, name).to_dict() for name in _MODELS},
+            **{
+                name: {k: list(v) for k, v in vars(getattr(self, name)).items()} for name in _MODELS
+            },
             "kinds": list(self.kinds),
             "counts": {
                 kind: {
@@ -263,7 +258,7 @@ class Calibration:
             "grouped": self.grouped,
             "gaps": list(self.gaps),
             "independent": list(self.independent),
-            **({} if self.deployed is None else {"deployed": self.deployed.to_dict()}),
+            **deployed,
         }
 
     @classmethod
@@ -272,31 +267,25 @@ class Calibration:
         wanted = {"names", "references", "reach", *_MODELS, "kinds", "counts"}
         if wanted - set(record):
             raise ValueError(f"a calibration needs {', '.join(sorted(wanted - set(record)))}")
-        models = [Combination.from_dict(record[name]) for name in _MODELS]
-        kinds = tuple(map(str, record["kinds"]))
-        deployed = Deployed.from_dict(record["deployed"]) if "deployed" in record else None
-        table = _no_rows(kinds, models, deployed)
-        for kind, rows in zip(kinds, table, strict=True):
+        parts = [(record[name]["coefficients"], record[name]["edges"]) for name in _MODELS]
+        models = [Combination(tuple(map(float, c)), tuple(map(float, e))) for c, e in parts]
+        given: dict[str, Any] = dict(zip(_MODELS, models, strict=True))
+        given["grouped"] = bool(record.get("grouped", False))
+        for name in ("names", "kinds", "notes", "gaps", "independent"):
+            given[name] = tuple(record.get(name, ()))
+        for name in ("references", "reach"):
+            given[name] = tuple(tuple(map(float, values)) for values in record[name])
+        if "deployed" in record:
+            alarms = record["deployed"]
+            given["deployed"] = Deployed(**alarms | {"threshold": float(alarms["threshold"])})
+        table = _no_rows(given["kinds"], models, given.get("deployed"))
+        for kind, rows in zip(given["kinds"], table, strict=True):
             for word, row in zip(_OUTCOMES, rows, strict=True):
                 for cell, count in record["counts"][kind][word]:
                     if not 0 <= cell < len(row):
                         raise ValueError(f"cell {cell} of {kind} is not among {len(row)} cells")
                     row[cell] = count
-        return cls(
-            tuple(map(str, record["names"])),
-            tuple(tuple(map(float, reference)) for reference in record["references"]),
-            tuple((float(low), float(high)) for low, high in record["reach"]),
-            models[0],
-            models[1],
-            models[2],
-            kinds,
-            table,
-            tuple(map(str, record.get("notes", ()))),
-            bool(record.get("grouped", False)),
-            tuple(map(bool, record.get("gaps", ()))),
-            tuple(map(float, record.get("independent", ()))),
-            deployed,
-        )
+        return cls(**given, table=table)
 
     @cached_property
     def _placement(self) -> Placement:
@@ -449,7 +438,16 @@ def _checked(
     named = np.where(words == clean, CLEAN, words)[scored_rows]
     there = set(named.tolist())
     kinds = expected or (CLEAN, *sorted(there - {CLEAN}))
-    _refuse_kinds(set(words.tolist()), there, kinds, clean, scores=bool(table))
+    if clean not in words:
+        found = ", ".join(sorted(set(words.tolist()))) or "none"
+        raise ValueError(f"no row is of kind {clean!r}, the kind without shift; kinds are {found}")
+    if CLEAN not in there:
+        raise ValueError("no clean row has a score")
+    if len(kinds) < 2:
+        raise ValueError("all rows are clean; at least one kind of shift is needed")
+    if there != set(kinds):
+        found = ", ".join(sorted(there))
+        raise ValueError(f"rows to count must be of kinds {', '.join(kinds)}; found {found}")
     code = np.array([kinds.index(word) for word in named], dtype=np.int64)
     numbers = zip(kinds, np.bincount(code, minlength=len(kinds)), strict=True)
     if few := [f"{k} ({n})" for k, n in numbers if n < FEW]:
@@ -457,24 +455,6 @@ def _checked(
     kept = {name: column[scored_rows] for name, column in table.items()}
     right = outcome[scored_rows].astype(bool)
     return _LabelledScores(kept, code, kinds, right, units[scored_rows], tuple(notes))
-
-
-def _refuse_kinds(
-    given: set[str], there: set[str], kinds: tuple[str, ...], clean: str, *, scores: bool
-) -> None:
-    """Refuse rows that lack a kind that is needed, or scores."""
-    if clean not in given:
-        raise ValueError(
-            f"no row is of kind {clean!r}, the kind without shift; kinds are "
-            f"{', '.join(sorted(given)) or 'none'}"
-        )
-    if not scores or CLEAN not in there:
-        raise ValueError("no clean row has a score")
-    if len(kinds) < 2:
-        raise ValueError("all rows are clean; at least one kind of shift is needed")
-    if there != set(kinds):
-        found = ", ".join(sorted(there))
-        raise ValueError(f"rows to count must be of kinds {', '.join(kinds)}; found {found}")
 
 
 def _refuse_infinite(name: str, column: Floats) -> None:

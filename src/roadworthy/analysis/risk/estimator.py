@@ -42,23 +42,24 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from roadworthy.analysis.risk.calibration import Calibration, of_firm_kinds
-from roadworthy.analysis.risk.cells import alarmed_cells
 from roadworthy.analysis.risk.prototypes import (
     LIVE_PARAMETERS,
     answer_costs,
     asks_for_alarms,
+    known_probability,
+    live_parameters,
     refuse_live_constants,
 )
-from roadworthy.analysis.risk.quantiles import (
+from roadworthy.analysis.risk.refusal import Refusal, alarmed_cells, separation
+from roadworthy.analysis.risk.tolerable import cells_of_kinds, cost_at, shares_of_kinds
+from roadworthy.analysis.risk.tree import Tree, expectation
+from roadworthy.statistics.posterior import (
     RESOLUTION,
     histogram,
     quantiles,
     spanned,
     with_chance,
 )
-from roadworthy.analysis.risk.refusal import Refusal, separation
-from roadworthy.analysis.risk.tolerable import cells_of_kinds, cost_at, parameters_at
-from roadworthy.analysis.risk.tree import Tree, expectation
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -88,8 +89,6 @@ OPINION, BEYOND = 1.5, 2.0
 """Weight of the second opinion, and the standard errors that it must exceed."""
 PULL = 4.0
 """Rows of the mean that are added to each bin of being right."""
-NEAR = 0.01
-"""Rates nearer to 0 or 1 than this are not told from it."""
 NEGLIGIBLE = 1e-7
 UNLIKELY = -30.0
 """Log of the weight, relative to the likeliest, below which an alarm ignores a grid point."""
@@ -142,16 +141,7 @@ class Odds(NamedTuple):
         """Log-odds above the tolerable if no shift weighs exp(burden) times as much beforehand."""
         if burden == -np.inf:
             return self.above
-        result: Floats = -np.logaddexp(-self.above, burden - self.evidence)
-        return result
-
-
-@dataclass(frozen=True, eq=False)
-class Belief:
-    """For each cell, the probability that an event there is right, and that it is shifted."""
-
-    right: Floats
-    shifted: Floats
+        return np.asarray(-np.logaddexp(-self.above, burden - self.evidence))
 
 
 class _Grid(NamedTuple):
@@ -168,17 +158,6 @@ class _Grid(NamedTuple):
     wide_prior: Floats
     filling: Floats
     """What the pseudo-events of the prior add before any event."""
-
-    def only(self, points: Bools) -> _Grid:
-        return _Grid(*(part[..., points] for part in self))
-
-
-class _Sums(NamedTuple):
-    """By window and bin of the shift score: events, and right answers if clean, if shifted."""
-
-    events: Floats
-    if_clean: Floats
-    if_shifted: Floats
 
 
 class _Mix(NamedTuple):
@@ -200,11 +179,14 @@ class _Mix(NamedTuple):
 
     def moved(self, shifted: float, clean: float = 0.0) -> _Mix:
         """With the accuracies of shifted and of clean events moved on the logit scale."""
-        right_shifted = self.shifted * _moved(_share_of(self.right_shifted, self.shifted), shifted)
-        if not clean:
-            return self._replace(right_shifted=right_shifted)
-        right_clean = self.clean * _moved(_share_of(self.right_clean, self.clean), clean)
-        return self._replace(right_shifted=right_shifted, right_clean=right_clean)
+        mix = self
+        if shifted:
+            share = _moved(_share_of(self.right_shifted, self.shifted), shifted)
+            mix = mix._replace(right_shifted=self.shifted * share)
+        if clean:
+            share = _moved(_share_of(self.right_clean, self.clean), clean)
+            mix = mix._replace(right_clean=self.clean * share)
+        return mix
 
     def led(self, opinion: Floats) -> _Mix:
         """With all accuracies higher by a window's second opinion."""
@@ -221,7 +203,8 @@ class _Read(NamedTuple):
     """Windows, and how likely every grid point is in each."""
 
     grid: _Grid
-    sums: _Sums
+    by_bin: Floats
+    """Events by bin of the shift score."""
     parts: tuple[_Mix, ...]
     """All events; then those without an alarm and those with one if the tree asks for alarms."""
     n: Floats
@@ -257,7 +240,7 @@ class Estimator:
     ) -> None:
         calibration = of_firm_kinds(calibration)
         self.calibration, self.tree, self.tolerable = calibration, tree, tolerable
-        self.constants = {name: _constant(name, v) for name, v in (constants or {}).items()}
+        self.constants = {name: known_probability(name, v) for name, v in (constants or {}).items()}
         unknown = [n for n in tree.parameters if n not in (*LIVE_PARAMETERS, *self.constants)]
         if unknown:
             raise ValueError(
@@ -274,7 +257,7 @@ class Estimator:
         # Kinds x (right, wrong) x cells.
         self._counts = calibration.table * calibration.worth[:, None, None]
         # Perks' prior: one row in all, however many bins there are.
-        bins = self._by_bin(self._counts.sum(axis=1)) + 1.0 / calibration.shift.bins
+        bins = self.calibration.by_bin(self._counts.sum(axis=1)) + 1.0 / calibration.shift.bins
         self._bins: Floats = bins / bins.sum(axis=1, keepdims=True)
         rows = np.maximum(calibration.effective, 1.0)
         self._clean_rows = float(rows[0])
@@ -287,11 +270,6 @@ class Estimator:
         self._refusal = Refusal(calibration, self.separation, self._bins)
 
     # -- what the calibration's counts say -----------------------------------------------------
-
-    def _by_bin(self, cells: Floats) -> Floats:
-        """Sums over the cells (last axis) of each bin of the shift score."""
-        result: Floats = cells.reshape(*cells.shape[:-1], self.calibration.shift.bins, -1).sum(-1)
-        return result
 
     def _learn_right(self, effective: Floats) -> None:
         """P(right) by cell: if clean, from clean rows by the bin of the clean model; if shifted,
@@ -318,7 +296,7 @@ class Estimator:
     def _learn_confidence(self) -> Floats:
         """Expected confidence by kind and bin of the shift score; and how far to trust it."""
         rows = self._counts.sum(axis=1)
-        total, count = self._by_bin(rows * self._if_clean), self._by_bin(rows)
+        total, count = self.calibration.by_bin(rows * self._if_clean), self.calibration.by_bin(rows)
         mean = total.sum(axis=1) / np.maximum(count.sum(axis=1), TINY)
         self._variance = float(rows[0] @ (self._if_clean - mean[0]) ** 2 / max(rows[0].sum(), TINY))
         values, place = np.unique(self._if_clean, return_inverse=True)
@@ -328,8 +306,7 @@ class Estimator:
         )
         auc = float(right @ (np.cumsum(wrong) - wrong / 2.0))
         self._trust = float(np.clip((auc - TRUST[0]) / (TRUST[1] - TRUST[0]), 0.0, 1.0))
-        expected: Floats = (total + 2.0 * mean[:, None]) / (count + 2.0)
-        return expected
+        return np.asarray((total + 2.0 * mean[:, None]) / (count + 2.0))
 
     def _laid_grid(self, prior: tuple[float, float], confidence: Floats) -> _Grid:
         clean, kinds = self._bins[0], self._bins[1:]
@@ -379,56 +356,40 @@ class Estimator:
         if not 0.0 < confidence < 1.0:
             raise ValueError(f"confidence lies between 0 and 1, found {confidence}")
         parts = [self._estimate(*some, confidence) for some in self._chunks(counts, shrink, filled)]
-        columns = {
-            f.name: np.concatenate([p[f.name] for p in parts]) if parts else np.zeros(0)
-            for f in fields(Estimates)
-            if f.name != "cannot_tell"
-        }
-        reasons = tuple(reason for p in parts for reason in p["cannot_tell"])
-        return Estimates(**columns, cannot_tell=reasons)
+        *names, _ = (f.name for f in fields(Estimates))
+        columns = {n: np.concatenate([[], *(getattr(p, n) for p in parts)]) for n in names}
+        return Estimates(**columns, cannot_tell=tuple(r for p in parts for r in p.cannot_tell))
 
     def _estimate(
         self, table: Floats, shrink: Floats, filled: Floats, confidence: float
-    ) -> dict[str, Any]:
+    ) -> Estimates:
         read = self._read(table, shrink, filled)
-        rate = read.point @ read.grid.rate
         by_rate = read.wide.reshape(len(table), RATES, -1).sum(axis=2)
-        rate_low, rate_high = quantiles(by_rate, self.rates, confidence)
-        rate_low = np.where(rate_low < NEAR, 0.0, rate_low)
-        rate_high = np.where(rate_high > 1.0 - NEAR, 1.0, rate_high)
-        accuracy = _mean(read.point, read.parts[0].led(read.opinion).accuracy)
-        risk = _mean(read.point, self._risk(read, 0.0, read.opinion))
-        low, high, risk_low, risk_high = self._intervals(read, confidence)
+        accuracies, risks = self._intervals(read, confidence)
+        # Rounding may carry a mean beyond the values it is of.
+        rate = np.minimum(read.point @ read.grid.rate, 1.0)
+        accuracy = np.clip(_mean(read.point, read.parts[0].led(read.opinion).accuracy), 0.0, 1.0)
+        risk = np.clip(_mean(read.point, self._risk(read, 0.0, read.opinion)), *self.tree.costs)
         over, under = self._exceeding(read)
-        log_odds = np.log(np.maximum(over, 1e-300)) - np.log(np.maximum(under, 1e-300))
-        strangeness, reasons = self._refusal.of(table, read.sums.events, read.best, shrink)
-        return {
-            "n": read.n,
-            "rate": rate,
-            "rate_low": np.minimum(rate_low, rate),
-            "rate_high": np.maximum(rate_high, rate),
-            "accuracy": accuracy,
-            "accuracy_low": np.minimum(low, accuracy),
-            "accuracy_high": np.maximum(high, accuracy),
-            "risk": risk,
-            "risk_low": np.minimum(risk_low, risk),
-            "risk_high": np.maximum(risk_high, risk),
-            "exceedance": over,
-            "log_odds": log_odds,
-            "strangeness": strangeness,
-            "cannot_tell": reasons,
-        }
+        return Estimates(
+            read.n,
+            *_around(rate, quantiles(by_rate, self.rates, confidence)),
+            *_around(accuracy, accuracies),
+            *_around(risk, risks),
+            over,
+            _log(over) - _log(under),
+            *self._refusal.of(table, read.by_bin, read.best, shrink),
+        )
 
     def odds(self, counts: ArrayLike, *, shrink: ArrayLike = 1.0, filled: ArrayLike = 1.0) -> Odds:
         """What an alarm asks for, without points and intervals."""
         found = [np.zeros((3, 0))]
         for some in self._chunks(counts, shrink, filled):
             read = self._read(*some, likely=True)
-            over, under = self._exceeding(read)
             without_shift = read.log[:, : read.log.shape[1] // RATES]
             none = np.exp(without_shift).sum(axis=1) / np.exp(read.log).sum(axis=1)
-            found.append(np.stack([over, under, none]))
-        over, under, none = np.log(np.maximum(np.concatenate(found, axis=1), 1e-300))
+            found.append(np.stack([*self._exceeding(read), none]))
+        over, under, none = _log(np.concatenate(found, axis=1))
         return Odds(over - under, over - none)
 
     def most_evidence(self, bins: Floats, *, shrink: float = 1.0) -> Floats:
@@ -439,13 +400,12 @@ class Estimator:
         """
         luck = shrink / (1.0 + shrink * bins.sum(axis=1) / self._rows)
         ratio = (bins @ self._against_clean).max(axis=1) * luck
-        result: Floats = np.logaddexp(0.0, ratio + np.log((1.0 - ENDS) / ENDS))
-        return result
+        return np.asarray(np.logaddexp(0.0, ratio + np.log((1.0 - ENDS) / ENDS)))
 
     def doubt(self, counts: ArrayLike, *, shrink: ArrayLike = 1.0) -> tuple[str | None, ...]:
         """Why there is no estimate of windows, as `estimate` says it."""
         table, factor, _ = self._checked(counts, shrink, 1.0)
-        events = self._by_bin(table)
+        events = self.calibration.by_bin(table)
         best = (events @ self._grid.log_mixed).max(axis=1)
         return self._refusal.of(table, events, best, factor)[1]
 
@@ -457,26 +417,30 @@ class Estimator:
         They are ratios of expected numbers of events, not means of ratios.
         """
         read = self._read(*self._checked(counts, shrink, filled))
-        parts = tuple(
-            _Mix(
-                part.events,
-                *(_mean(read.point, each)[:, None] for each in part.led(read.opinion)[1:]),
-            )
-            for part in read.parts
-        )
-        given = self._given(parts, 0.0, np.zeros(1))
+        led = (part.led(read.opinion) for part in read.parts)
+        means = (_Mix(p.events, *(_mean(read.point, each)[:, None] for each in p[1:])) for p in led)
+        given = self._given(tuple(means), 0.0, np.zeros(1))
         return {name: float(np.ravel(value)[0]) for name, value in given.items()}
 
     def parameters_at(self, rate: float) -> dict[str, float]:
-        """The tree's parameters at a rate of shift before anything is seen, kinds even."""
-        return parameters_at(self, rate, added=0.5)
+        """The tree's parameters at a rate of shift before anything is seen, kinds even.
 
-    def believe(self, counts: ArrayLike, *, shrink: float = 1.0, filled: float = 1.0) -> Belief:
-        """What each cell means, in the light of one window."""
+        Half a right and half a wrong answer are added: what was not seen is not impossible.
+        """
+        clean, *shifted = shares_of_kinds(self.calibration, added=0.5)
+        return self.parameters_of(clean, np.mean(shifted, axis=0), rate)
+
+    def parameters_of(self, clean: Floats, shifted: Floats, rate: float) -> dict[str, float]:
+        """The same for given shares of (right, wrong) x (no alarm, alarm)."""
+        given = {**self.constants, "p_shift": float(rate), **live_parameters(clean, shifted)}
+        return {name: given[name] for name in self.tree.parameters}
+
+    def believe(self, counts: ArrayLike, *, shrink: float = 1.0, filled: float = 1.0) -> Floats:
+        """For each cell, the probability that an event there is right, in the light of a window."""
         read = self._read(*self._checked(counts, shrink, filled))
         shifted = self._grid.share @ read.point[0]
         q = np.repeat(shifted, self.calibration.cells // len(shifted))
-        return Belief((1.0 - q) * self._if_clean + q * self._if_shifted, q)
+        return np.asarray((1.0 - q) * self._if_clean + q * self._if_shifted)
 
     def forecast(self, rate: float, *, confidence: float = 0.95) -> tuple[float, float, float]:
         """The risk to expect at a rate of shift before anything is seen, and its interval.
@@ -520,10 +484,8 @@ class Estimator:
             raise ValueError("filled is how much of a full window there is: from 0 to 1")
         return table, factor, full
 
-    def _chunks(
-        self, counts: ArrayLike, shrink: ArrayLike, filled: ArrayLike
-    ) -> Iterator[tuple[Floats, Floats, Floats]]:
-        table, factor, full = self._checked(counts, shrink, filled)
+    def _chunks(self, *given: ArrayLike) -> Iterator[tuple[Floats, Floats, Floats]]:
+        table, factor, full = self._checked(*given)
         for at in range(0, len(table), CHUNK):
             some = slice(at, at + CHUNK)
             yield table[some], factor[some], full[some]
@@ -536,8 +498,8 @@ class Estimator:
         empty = n <= TINY
         # An empty window is read as what is expected of one event: zero right answers are not.
         table = np.where(empty[:, None], self._before, table) if empty.any() else table
-        sums = self._summed(table)
-        likelihood = sums.events @ grid.log_mixed
+        by_bin = self.calibration.by_bin(table)
+        likelihood = by_bin @ grid.log_mixed
         effective = np.maximum(n * shrink, TINY)
         luck = np.where(empty, 0.0, shrink / (1.0 + effective / self._rows))
         log = likelihood * luck[:, None] + grid.wide_prior
@@ -547,39 +509,39 @@ class Estimator:
         some = log
         if likely:
             points = log.max(axis=0) > UNLIKELY
-            grid, some = grid.only(points), log[:, points]
-        wide = _normalised(some)
+            grid, some = _Grid(*(part[..., points] for part in grid)), log[:, points]
         point = _normalised(some + (grid.point_prior - grid.wide_prior))
-        parts = [self._mix(sums, grid)]
-        if self._asks:
-            halves = (self._summed(table * on) for on in (~self._alarm, self._alarm))
-            parts += [self._mix(half, grid) for half in halves]
-        opinion = self._opinion(sums, point, grid.expected, effective, empty)
-        best = likelihood.max(axis=1)
-        return _Read(grid, sums, tuple(parts), n, effective, log, best, point, wide, opinion)
+        halves = (1.0, ~self._alarm, self._alarm) if self._asks else (1.0,)
+        parts = tuple(self._mix(table * on, grid) for on in halves)
+        opinion = self._opinion(table, by_bin @ grid.expected, point, effective)
+        opinion = np.where(empty, 0.0, opinion)
+        best, wide = likelihood.max(axis=1), _normalised(some)
+        return _Read(grid, by_bin, parts, n, effective, log, best, point, wide, opinion)
 
-    def _summed(self, table: Floats) -> _Sums:
-        rights = (self._by_bin(table * right) for right in (self._if_clean, self._if_shifted))
-        return _Sums(self._by_bin(table), *rights)
+    def _mix(self, table: Floats, grid: _Grid) -> _Mix:
+        events, clean, shifted = (
+            self.calibration.by_bin(table * right)
+            for right in (1.0, self._if_clean, self._if_shifted)
+        )
+        return _Mix(
+            np.maximum(events.sum(axis=1), TINY)[:, None],
+            events @ grid.share,
+            clean.sum(axis=1)[:, None] - clean @ grid.share,
+            shifted @ grid.share,
+        )
 
-    def _mix(self, sums: _Sums, grid: _Grid) -> _Mix:
-        if_clean, if_shifted = sums.if_clean @ grid.share, sums.if_shifted @ grid.share
-        right_clean = sums.if_clean.sum(axis=1)[:, None] - if_clean
-        events = np.maximum(sums.events.sum(axis=1), TINY)[:, None]
-        return _Mix(events, sums.events @ grid.share, right_clean, if_shifted)
-
-    def _opinion(
-        self, sums: _Sums, point: Floats, expected: Floats, effective: Floats, empty: Bools
-    ) -> Floats:
+    def _opinion(self, table: Floats, expected: Floats, point: Floats, effective: Floats) -> Floats:
+        """How far the confidence seen is from the one expected, beyond two standard errors."""
         if not self._trust:
             return np.zeros(len(effective))
-        gap = sums.if_clean.sum(axis=1) - _mean(point, sums.events @ expected)
-        gap /= np.maximum(sums.events.sum(axis=1), TINY)
+        gap = (table @ self._if_clean - _mean(point, expected)) / table.sum(axis=1)
         error = np.sqrt(self._variance * (1.0 / effective + 1.0 / self._rows))
         beyond = np.sign(gap) * np.maximum(np.abs(gap) - BEYOND * error, 0.0)
-        return np.where(empty, 0.0, self._trust * OPINION * beyond)
+        return np.asarray(self._trust * OPINION * beyond)
 
-    def _intervals(self, read: _Read, confidence: float) -> tuple[Floats, Floats, Floats, Floats]:
+    def _intervals(
+        self, read: _Read, confidence: float
+    ) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
         """Of the window's own accuracy, its chance included, and of its risk."""
         opinion, likely = read.opinion, read.wide.max(axis=0) > NEGLIGIBLE
         events, *parts = read.parts[0]
@@ -593,17 +555,15 @@ class Estimator:
             low, high = with_chance(rights, n, confidence)
             return np.clip(low + worse, 0.0, 1.0), np.clip(high + better, 0.0, 1.0)
 
-        low, high = ends(read.effective / (1.0 + read.effective / self._rows))
+        accuracy = ends(read.effective / (1.0 + read.effective / self._rows))
         if self._answers is not None:
             right, wrong = self._answers
             # Accuracies are known as well as so many rows say, whatever the window is.
-            costs = [wrong + (right - wrong) * e for e in ends(np.full(len(low), self._rows))]
-            return low, high, np.minimum(*costs), np.maximum(*costs)
-        risks = [spanned(*self._risks(read, np.zeros_like(opinion)), confidence)]
-        if opinion.any():
-            risks.append(spanned(*self._risks(read, 2.0 * opinion), confidence))
-        least, most = zip(*risks, strict=True)
-        return low, high, np.min(least, axis=0), np.max(most, axis=0)
+            costs = [wrong + (right - wrong) * e for e in ends(np.full(len(opinion), self._rows))]
+            return accuracy, (np.minimum(*costs), np.maximum(*costs))
+        led = (np.zeros_like(opinion), 2.0 * opinion) if opinion.any() else (opinion,)
+        risks = np.array([spanned(*self._risks(read, by), confidence) for by in led])
+        return accuracy, (risks[:, 0].min(axis=0), risks[:, 1].max(axis=0))
 
     def _risks(self, read: _Read, opinion: Floats) -> tuple[Floats, Floats]:
         """The risk for every sway and grid point, windows x values, and the weights."""
@@ -622,9 +582,9 @@ class Estimator:
             nothing = np.full(len(read.n), np.nan)
             return nothing, nothing
         mean, deviation = self._spread(read, np.minimum(read.opinion, 0.0))
-        off = (mean - self.tolerable) / np.maximum(deviation, TINY)
-        above = ndtr(off)
-        return _mean(read.wide, above), _mean(read.wide, 1.0 - above)
+        above = ndtr((mean - self.tolerable) / np.maximum(deviation, TINY))
+        over, under = (np.minimum(_mean(read.wide, p), 1.0) for p in (above, 1.0 - above))
+        return over, under
 
     def _spread(self, read: _Read, opinion: Floats) -> tuple[Floats, Floats]:
         """Mean and standard deviation of the risk at each grid point: a new kind's accuracy, luck."""
@@ -643,13 +603,8 @@ class Estimator:
 
     def _risk(self, read: _Read, z: float, opinion: Floats) -> Floats:
         """The tree's expected cost, windows x grid, with accuracies z standard deviations higher."""
-        mix = read.parts[0]
-        if self._answers is not None:
-            right, wrong = self._answers
-            moved = mix.moved(self._sway * z, self._luck[0] * z) if z else mix
-            return wrong + (right - wrong) * moved.led(opinion).accuracy
         cost = expectation(self.tree, self._given(read.parts, z, opinion))
-        return np.broadcast_to(np.asarray(cost), mix.shifted.shape)
+        return np.broadcast_to(np.asarray(cost), read.parts[0].shifted.shape)
 
     def _given(self, parts: tuple[_Mix, ...], z: float, opinion: Floats) -> dict[str, Any]:
         """The tree's parameters, windows x grid, with accuracies z standard deviations higher."""
@@ -661,7 +616,7 @@ class Estimator:
             given["tnr"] = _share_of(undetected.clean, mix.clean)
         ends = ("", "_undetected", "_detected")
         for end, part, luck in zip(ends, parts, self._luck, strict=False):
-            some = (part.moved(self._sway * z, luck * z) if z else part).led(opinion)
+            some = part.moved(self._sway * z, luck * z).led(opinion)
             given[f"accuracy_clean{end}"] = _share_of(some.right_clean, some.clean)
             given[f"accuracy_shifted{end}"] = _share_of(some.right_shifted, some.shifted)
         return {name: given[name] for name in self.tree.parameters}
@@ -676,17 +631,16 @@ def _right_by_bin(rows: Floats, bins: NDArray[Any], apart: NDArray[Any]) -> Floa
     by_half = np.array([np.bincount(apart, outcome, minlength=2) for outcome in rows]) + 0.5
     by_bin = np.array([np.bincount(place, outcome) for outcome in rows])
     mean = (by_half[0] / by_half.sum(axis=0))[apart]
-    result: Floats = (by_bin[0][place] + PULL * mean) / (by_bin.sum(axis=0)[place] + PULL)
-    return result
+    return np.asarray((by_bin[0][place] + PULL * mean) / (by_bin.sum(axis=0)[place] + PULL))
 
 
-def _constant(name: str, value: ArrayLike) -> float:
-    """A probability; of (successes, trials) the posterior mean."""
-    given = np.asarray(value, dtype=np.float64)
-    found = float((given[0] + 0.5) / (given[1] + 1.0)) if given.shape == (2,) else float(given)
-    if not 0.0 <= found <= 1.0:
-        raise ValueError(f"the constant {name} must be a number from 0 to 1, found {value!r:.60}")
-    return found
+def _around(value: Floats, ends: tuple[Floats, Floats]) -> tuple[Floats, Floats, Floats]:
+    """A value and an interval that holds it."""
+    return value, np.minimum(ends[0], value), np.maximum(ends[1], value)
+
+
+def _log(share: Floats) -> Floats:
+    return np.log(np.maximum(share, 1e-300))
 
 
 def _moved(share: Floats, logits: ArrayLike) -> Floats:
@@ -708,4 +662,6 @@ def _normalised(log: Floats) -> Floats:
 
 
 def _share_of(part: Floats, whole: Floats) -> Floats:
-    return np.divide(part, whole, out=np.zeros_like(part), where=whole > TINY)
+    """A share; a part that is a difference may be below nothing or beyond its whole by rounding."""
+    share = np.divide(part, whole, out=np.zeros_like(part), where=whole > TINY)
+    return np.clip(share, 0.0, 1.0)

@@ -37,7 +37,7 @@ from roadworthy.statistics.clusters import discounted_size, group_sums, grouped_
 from roadworthy.statistics.interval import Interval
 
 from .loss_bins import outcome_classes, score_classes
-from .prototypes import live_parameters, refuse_live_constants
+from .prototypes import Constant, known_probability, live_parameters, refuse_live_constants
 from .tree import LIVE_PARAMETERS, Tree, derivatives, evaluate, expectation, worth
 
 Floats = NDArray[np.float64]
@@ -48,30 +48,6 @@ ASSUMED = (
     "circumstances exclude each other and occur as often as the file says; levels of one are "
     "equally frequent"
 )
-
-
-@dataclass(frozen=True)
-class Beta:
-    """What is known of a probability after counting, from the prior of Jeffreys.
-
-    >>> round(Beta.from_counts(successes=18, trials=20).mean, 3)
-    0.881
-    """
-
-    a: float
-    b: float
-
-    @classmethod
-    def from_counts(cls, successes: float, trials: float) -> Beta:
-        """After so many successes in so many trials."""
-        if not 0 <= successes <= trials < math.inf:
-            raise ValueError(f"expected 0 <= successes <= trials, found {successes} of {trials}")
-        return cls(successes + 0.5, trials - successes + 0.5)
-
-    @property
-    def mean(self) -> float:
-        """The expected probability."""
-        return self.a / (self.a + self.b)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,8 +79,7 @@ class CountedCases:
     def names(self) -> NDArray[Any]:
         """The cluster of each case; without clusters, one of its own."""
         if self.clusters is None:
-            own = [f"{self.name}:{i}" for i in range(len(self.wrong))]
-            return np.array(own, dtype=object)
+            return np.array([f"{self.name}:{i}" for i in range(len(self.wrong))], dtype=object)
         return np.asarray(self.clusters).astype(str).astype(object)
 
 
@@ -115,7 +90,7 @@ class AssessedRisk:
     tree: Tree
     kinds: tuple[CountedCases, ...]
     """Clean first."""
-    constants: Mapping[str, float | Beta]
+    constants: Mapping[str, Constant]
     seed: int = 0
     notes: tuple[str, ...] = field(default=())
 
@@ -129,11 +104,6 @@ class AssessedRisk:
     def value(self) -> float:
         """The expected cost at these parameters."""
         return float(expectation(self.tree, self.values))
-
-    @property
-    def doubted(self) -> list[str]:
-        """Constants of the tree that are known from counts alone, and so uncertain."""
-        return [name for name in self.tree.parameters if isinstance(self.constants.get(name), Beta)]
 
     @property
     def n(self) -> int:
@@ -173,7 +143,8 @@ class AssessedRisk:
             self.interval,
             effective_n=self.n / self.design_effect,
             proportion=False,
-            by_cases=not self.doubted,
+            # Constants that are known from counts are no surer for more cases.
+            by_cases=not any(np.ndim(self.constants.get(n, 0.0)) for n in self.tree.parameters),
         )
 
     def finding(self, confidence: float) -> Finding:
@@ -219,8 +190,10 @@ class AssessedRisk:
     def slopes(self) -> dict[str, float | None]:
         """What one more point (0.01) of each parameter adds to the cost; None if unknown."""
         found = derivatives(self.tree, self._at_the_margin)
-        unknown = ["p_shift"] if _lacks_shift(self.tree, self.kinds) else []
-        return {name: None if name in unknown else 0.01 * float(s) for name, s in found.items()}
+        slopes: dict[str, float | None] = {n: 0.01 * float(slope) for n, slope in found.items()}
+        if "p_shift" in slopes and _lacks_shift(self.tree, self.kinds):
+            slopes["p_shift"] = None
+        return slopes
 
     def _worth(self) -> dict[str, Any] | None:
         """What a point of the detector and one of the classifier save (figure 12), if both exist."""
@@ -245,15 +218,9 @@ class AssessedRisk:
 
         The cost is the same, since there are none; its derivative is not.
         """
-        found, usual = dict(self.values), self._parameters(self._shares)
-        for word, verdict in _unseen(self.kinds):
-            if f"accuracy_{word}_{verdict}" in found:
-                found[f"accuracy_{word}_{verdict}"] = float(usual[f"accuracy_{word}"])
-        return found
-
-    @cached_property
-    def _given(self) -> dict[str, float]:
-        return {k: _mean(v) for k, v in self.constants.items()}
+        usual = self._parameters(self._shares)
+        unseen = _unseen(self.tree, self.kinds)
+        return self.values | {f"accuracy_{k}_{v}": float(usual[f"accuracy_{k}"]) for k, v in unseen}
 
     @cached_property
     def _shares(self) -> list[Floats]:
@@ -263,24 +230,23 @@ class AssessedRisk:
         """Every live parameter, from the shares of the four cells (..., 4) of each kind."""
         rate = min(sum(k.probability for k in self.kinds[1:]), 1.0)
         tables = (part.reshape(*part.shape[:-1], 2, 2) for part in _mixed(self.kinds, shares))
-        return {"p_shift": rate, **live_parameters(*tables)}
+        found = {k: np.clip(v, 0.0, 1.0) for k, v in live_parameters(*tables).items()}
+        return {"p_shift": rate, **found}
 
-    def _cost(
-        self, shares: Sequence[Floats], constants: Mapping[str, ArrayLike] | None = None
-    ) -> Any:
-        limited = {k: np.clip(v, 0.0, 1.0) for k, v in self._parameters(shares).items()}
-        given = self._given if constants is None else dict(constants)
-        return expectation(self.tree, limited | given)
+    def _cost(self, shares: Sequence[Floats], **drawn: Floats) -> Any:
+        return expectation(self.tree, {**self._parameters(shares), **self._given, **drawn})
+
+    @cached_property
+    def _given(self) -> dict[str, float]:
+        return {name: known_probability(name, value) for name, value in self.constants.items()}
 
     @cached_property
     def _influence(self) -> list[Floats]:
         """By kind: how far the cost moves per unit of weight shifted to each cell."""
         base, found = self._cost(self._shares), []
         for i, share in enumerate(self._shares):
-            moved = share + STEP * (np.eye(4) - share)
-            shares = [
-                moved if j == i else np.broadcast_to(s, (4, 4)) for j, s in enumerate(self._shares)
-            ]
+            shares = [np.broadcast_to(s, (4, 4)) for s in self._shares]
+            shares[i] = share + STEP * (np.eye(4) - share)
             found.append((np.broadcast_to(self._cost(shares), (4,)) - base) / STEP)
         return found
 
@@ -313,11 +279,11 @@ class AssessedRisk:
             drawn = rng.standard_gamma(weights, (DRAWS, 4))
             shares.append(drawn / drawn.sum(axis=1, keepdims=True))
         constants = {
-            name: rng.beta(known.a, known.b, DRAWS) if isinstance(known, Beta) else known
+            name: rng.beta(known[0] + 0.5, known[1] - known[0] + 0.5, DRAWS)
             for name, known in sorted(self.constants.items())
+            if isinstance(known, tuple)
         }
-        costs = np.broadcast_to(self._cost(shares, constants), (DRAWS,))
-        return np.asarray(costs, dtype=np.float64)
+        return np.broadcast_to(self._cost(shares, **constants), (DRAWS,))
 
 
 def assess_risk(
@@ -325,7 +291,7 @@ def assess_risk(
     clean: CountedCases,
     shifted: Sequence[CountedCases],
     *,
-    constants: Mapping[str, float | Beta] | None = None,
+    constants: Mapping[str, Constant] | None = None,
     seed: int = 0,
 ) -> AssessedRisk:
     """The expected cost of a tree whose live parameters are counted on these rows.
@@ -345,17 +311,13 @@ def assess_risk(
     if empty:
         raise ValueError(f"there are no cases of {', '.join(empty)} to count")
     unknown = [name for name in tree.parameters if _of_shift(name) and name not in given]
-    if unknown and not shifted and _mean(given.get("p_shift", 0.0)) > 0.0:
+    if unknown and not shifted and np.any(given.get("p_shift", 0.0)):
         raise ValueError(
             f"no circumstance measures {', '.join(unknown)}; add circumstances with a probability"
         )
     found = AssessedRisk(tree, kinds, given, seed, tuple(_notes(tree, kinds)))
     _ = found.value  # refuses a parameter that neither cases nor constants give
     return found
-
-
-def _mean(known: float | Beta) -> float:
-    return known.mean if isinstance(known, Beta) else float(known)
 
 
 def _of_shift(name: str) -> bool:
@@ -370,14 +332,14 @@ def _mixed(kinds: Sequence[CountedCases], shares: Sequence[Floats]) -> tuple[Flo
     return shares[0], sum(parts, start=np.zeros_like(shares[0]))
 
 
-def _unseen(kinds: Sequence[CountedCases]) -> list[tuple[str, str]]:
-    """Conditions without a case that counts: clean or shifted, and the verdict."""
+def _unseen(tree: Tree, kinds: Sequence[CountedCases]) -> list[tuple[str, str]]:
+    """Conditions of the tree without a case that counts: clean or shifted, and the verdict."""
     mixed = zip(("clean", "shifted"), _mixed(kinds, [k.counts for k in kinds]), strict=True)
     return [
         (word, verdict)
         for word, share in mixed
         for verdict, cells in (("detected", share[1::2]), ("undetected", share[::2]))
-        if not cells.any()
+        if not cells.any() and f"accuracy_{word}_{verdict}" in tree.parameters
     ]
 
 
@@ -392,6 +354,6 @@ def _notes(tree: Tree, kinds: Sequence[CountedCases]) -> list[str]:
     notes = ["no case was shifted: the cost of a point of p_shift is unknown"] if lacking else []
     return notes + [
         f"no case was {word} and {verdict}: its probability is taken as zero"
-        for word, verdict in _unseen(kinds)
-        if f"accuracy_{word}_{verdict}" in tree.parameters and not (lacking and word == "shifted")
+        for word, verdict in _unseen(tree, kinds)
+        if not (lacking and word == "shifted")
     ]

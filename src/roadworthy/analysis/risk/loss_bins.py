@@ -122,17 +122,10 @@ class LossClass:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; an open end is null."""
-        shown: dict[str, Any] = {
-            "low": self.low if math.isfinite(self.low) else None,
-            "high": self.high if math.isfinite(self.high) else None,
-            "probability": self.probability,
-            "expected_loss": self.expected_loss,
-            "adds": self.adds,
-        }
-        if self.wrong is not None:
-            return {**shown, "wrong": self.wrong}
-        ends = [{"path": list(path), "outcome": outcome} for *path, outcome in self.leaves]
-        return {**shown, "leaves": ends}
+        shown = {k: None if v in (math.inf, -math.inf) else v for k, v in vars(self).items()}
+        shown["leaves"] = [{"path": list(path), "outcome": end} for *path, end in self.leaves]
+        del shown["leaves" if self.wrong is not None else "wrong"]
+        return shown
 
 
 def outcome_classes(
@@ -142,14 +135,10 @@ def outcome_classes(
     leaves = evaluate(tree, parameters).leaves
     weights, costs = [leaf.probability for leaf in leaves], [leaf.cost for leaf in leaves]
     made = loss_tree(np.arange(len(leaves)), costs, weights=weights, edges=edges)
-    ends = [(*leaf.path, leaf.outcome) for leaf in leaves]
-    return [
-        LossClass(
-            *figures,
-            leaves=tuple(e for e, b in zip(ends, made.bin_of_cell, strict=True) if b == i),
-        )
-        for i, figures in enumerate(_figures(made))
-    ]
+    ends: list[list[tuple[str, ...]]] = [[] for _ in made.ranges]
+    for leaf, place in zip(leaves, made.bin_of_cell, strict=True):
+        ends[place].append((*leaf.path, leaf.outcome))
+    return [LossClass(*f, leaves=tuple(e)) for f, e in zip(_figures(made), ends, strict=True)]
 
 
 def score_classes(
@@ -166,32 +155,24 @@ def score_classes(
     scores = [k.score for k in kinds if k.score is not None]
     if len(scores) < len(kinds):
         return []
-    score = np.concatenate(scores)
-    weight = np.concatenate(
-        [np.full(len(k.wrong), k.probability / max(len(k.wrong), 1)) for k in kinds]
+    score, wrong = np.concatenate(scores), np.concatenate([k.wrong for k in kinds])
+    weight = np.repeat(
+        [k.probability / max(len(k.wrong), 1) for k in kinds], [len(k.wrong) for k in kinds]
     )
     loss = np.concatenate(
         [_costs(tree, parameters, shifted=at > 0)[kind.cell] for at, kind in enumerate(kinds)]
     )
     expected = float(expectation(tree, parameters))
     whole = math.isclose(float(weight @ loss), expected, rel_tol=1e-6, abs_tol=1e-12)
-    count = min(MOST_CELLS, len(score) // LEAST_CASES)
+    count, known = min(MOST_CELLS, len(score) // LEAST_CASES), np.isfinite(score)
     if not whole or count < 2 or not weight.sum() > 0.0:
         return []
     # Cells of about as many cases each; cases without a score have one of their own.
-    known = np.isfinite(score)
-    inner = (
-        np.unique(np.quantile(score[known], np.arange(1, count) / count))
-        if known.any()
-        else np.zeros(0)
-    )
-    cells = np.where(known, np.searchsorted(inner, score, side="right"), len(inner) + 1)
+    inner = np.quantile(score[known], np.arange(1, count) / count) if known.any() else np.zeros(0)
+    cells = np.where(known, np.searchsorted(inner, score, side="right"), count)
     cells = np.unique(cells, return_inverse=True)[1]
     made = loss_tree(cells, loss, weights=weight, edges=edges)
-    wrong = np.concatenate([kind.wrong for kind in kinds]).astype(np.float64)
-    place = made.bin_of_cell[cells]
-    total = np.maximum(np.bincount(place, weights=weight), 1e-300)
-    failed = (np.bincount(place, weights=wrong * weight) / total).tolist()
+    failed = _means(made.bin_of_cell[cells], wrong.astype(np.float64), weight).tolist()
     return [LossClass(*f, wrong=share) for f, share in zip(_figures(made), failed, strict=True)]
 
 

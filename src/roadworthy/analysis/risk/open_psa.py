@@ -48,7 +48,11 @@ class _Writer:
         start.set("event-tree", title)
         self.event_tree = Xml.SubElement(self.document, "define-event-tree", name=title)
         _label(self.event_tree, f"expected cost in {tree.unit}")
-        self.functional = self.functional_events()
+        # One by event and depth: the format wants them in the same order on every path.
+        found = sorted({(len(path), node.event) for path, node in nodes(tree)})
+        self.functional = {key: self.identifier(key[1]) for key in found}
+        for (_, event), name in self.functional.items():
+            _label(Xml.SubElement(self.event_tree, "define-functional-event", name=name), event)
         self.sequences: list[tuple[str, Leaf, tuple[str, ...]]] = []
         self.events: list[tuple[str, float, str]] = []
 
@@ -61,9 +65,8 @@ class _Writer:
             _label(sequence, " > ".join(path))
             group = Xml.SubElement(sequence, "attributes")
             cost = repr(float(leaf.cost))
-            for key, value in zip(
-                ("outcome", "cost", "unit"), (leaf.outcome, cost, self.tree.unit), strict=True
-            ):
+            shown = {"outcome": leaf.outcome, "cost": cost, "unit": self.tree.unit}
+            for key, value in shown.items():
                 Xml.SubElement(group, "attribute", name=key, value=_NOT_XML.sub("?", value))
         self.event_tree.append(state)
         data = Xml.SubElement(self.document, "model-data")
@@ -74,14 +77,6 @@ class _Writer:
         Xml.indent(self.document)
         header = '<?xml version="1.0" encoding="UTF-8"?>\n'
         return header + Xml.tostring(self.document, encoding="unicode") + "\n"
-
-    def functional_events(self) -> dict[tuple[int, str], str]:
-        """One by event and depth: the format wants them in the same order on every path."""
-        found = sorted({(len(path), node.event) for path, node in nodes(self.tree)})
-        named = {key: self.identifier(key[1]) for key in found}
-        for (_, event), name in named.items():
-            _label(Xml.SubElement(self.event_tree, "define-functional-event", name=name), event)
-        return named
 
     def fork(self, node: Node, parent: Xml.Element, path: tuple[str, ...]) -> None:
         fork = Xml.SubElement(parent, "fork")
@@ -97,10 +92,9 @@ class _Writer:
                 conditional = min(max(share / left, 0.0), 1.0) if left > 0.0 else 0.0
                 self.events.append((event, conditional, _meaning(node, i, here)))
                 left = max(left - share, 0.0)
-                _collect(state, [*formula, _basic(event)])
-                negated = Xml.Element("not")
-                negated.append(_basic(event))
-                formula.append(negated)
+                _collect(state, [*formula, Xml.Element("basic-event", name=event)])
+                formula.append(Xml.Element("not"))
+                Xml.SubElement(formula[-1], "basic-event", name=event)
             else:
                 _collect(state, formula)
             if isinstance(branch.then, Node):
@@ -137,10 +131,6 @@ def _distinct(name: str, taken: set[str]) -> str:
 
 def _label(element: Xml.Element, text: str) -> None:
     Xml.SubElement(element, "label").text = _NOT_XML.sub("?", text)
-
-
-def _basic(name: str) -> Xml.Element:
-    return Xml.Element("basic-event", name=name)
 
 
 def _collect(path: Xml.Element, formula: list[Xml.Element]) -> None:

@@ -14,7 +14,7 @@ without arrays: sums are added up in the same order.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -22,7 +22,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from roadworthy.statistics.fusion import features, fit_logistic
+from roadworthy.statistics.fusion import (
+    completed,
+    features,
+    fit_logistic,
+    rank_steps,
+    ranks,
+    search_in,
+)
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -56,21 +63,12 @@ class Combination:
         """How many bins the edges make."""
         return len(self.edges) + 1
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {"coefficients": list(self.coefficients), "edges": list(self.edges)}
 
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Combination:
-        """The inverse of `to_dict`."""
-        return cls(tuple(map(float, record["coefficients"])), tuple(map(float, record["edges"])))
-
-
-def fitted(ranks: Floats, marks: Floats, weights: Floats, *, ridge: float) -> Floats:
+def fitted(table: Floats, marks: Floats, weights: Floats, *, ridge: float) -> Floats:
     """Coefficients, intercept first; if all marks are the same, every score is 0."""
     if not (weights[marks == 1].sum() > 0 and weights[marks == 0].sum() > 0):
-        return np.zeros(1 + len(POWERS) * ranks.shape[1])
-    return fit_logistic(features(ranks, POWERS), marks, weights=weights, ridge=ridge)
+        return np.zeros(1 + len(POWERS) * table.shape[1])
+    return fit_logistic(features(table, POWERS), marks, weights=weights, ridge=ridge)
 
 
 def scored(coefficients: Sequence[float] | Floats, ranks: Floats) -> Floats:
@@ -138,28 +136,6 @@ def edges_between(scores: Floats, weights: Floats, bins: int, *, kept: Floats) -
     return tuple(float(e) for e in (values[above - 1] + values[above]) / 2.0)
 
 
-def completed(table: Floats) -> Floats:
-    """Missing ranks replaced by the mean of the row's others; 0 if there is none."""
-    seen = ~np.isnan(table)
-    mean = np.where(seen, table, 0.0).sum(axis=1) / np.maximum(seen.sum(axis=1), 1)
-    return np.where(seen, table, mean[:, None])
-
-
-def rank_steps(reference: Floats) -> tuple[Floats, Floats]:
-    """The distinct reference scores, and the mid-rank below each, at each, and above all.
-
-    >>> values, steps = rank_steps(np.array([1.0, 2.0, 2.0]))
-    >>> values.tolist(), steps.tolist()
-    ([1.0, 2.0], [0.125, 0.25, 0.375, 0.625, 0.875])
-    """
-    values, counts = np.unique(reference, return_counts=True)
-    upto = np.concatenate([[0], np.cumsum(counts)])
-    steps = np.empty(2 * len(values) + 1)
-    steps[0::2] = upto
-    steps[1::2] = 0.5 * (upto[:-1] + upto[1:])
-    return values, (steps + 0.5) / (len(reference) + 1.0)
-
-
 @dataclass(frozen=True, eq=False)
 class Placement:
     """Where events fall: the models, and by supervisor its clean scores and its reach."""
@@ -216,15 +192,15 @@ class Placement:
         return np.asarray(gone.all(axis=0) | (many & gone[~np.array(self.gaps)].any(axis=0)))
 
     @cached_property
-    def _tables(self) -> list[tuple[Floats, Floats, Floats]]:
-        """By supervisor: distinct reference scores, ranks, and what a rank adds to each model."""
+    def _tables(self) -> list[tuple[Floats, Floats, Any]]:
+        """By supervisor: distinct reference scores, what a rank adds to each model, and a search."""
         found, members = [], len(self.references)
         for i, reference in enumerate(self.references):
             values, steps = rank_steps(np.asarray(reference))
             slopes = [m.coefficients[1 + i :: members] for m in self.models]
             terms = np.stack([_terms(s, steps) for s in slopes], axis=1)
             # An infinite value, which nothing is equal to, stands behind the last.
-            found.append((np.append(values, np.inf), steps, terms))
+            found.append((np.append(values, np.inf), terms, search_in(values)))
         return found
 
     @cached_property
@@ -232,30 +208,24 @@ class Placement:
         """The same without arrays."""
         tables = [
             (values.tolist(), *terms.T.tolist(), *reach)
-            for (values, _, terms), reach in zip(self._tables, self.reach, strict=True)
+            for (values, terms, _), reach in zip(self._tables, self.reach, strict=True)
         ]
         starts = [m.coefficients[0] for m in self.models]
         return tables, starts, [list(m.edges) for m in self.models]
 
-    def _steps(self, scores: Floats, values: Floats) -> NDArray[np.intp]:
-        at = values.searchsorted(scores)
-        return 2 * at + (values.take(at) == scores)
-
     def _scored(self, scores: Floats) -> Floats:
         """The models' scores (models x events) of events that lack none."""
         totals = np.tile([m.coefficients[0] for m in self.models], (scores.shape[1], 1))
-        for column, (values, _, terms) in zip(scores, self._tables, strict=True):
-            totals += terms.take(self._steps(column, values), axis=0)
+        for column, (values, terms, search) in zip(scores, self._tables, strict=True):
+            at = search(column)
+            totals += terms.take(2 * at + (values.take(at) == column), axis=0)
         return totals.T
 
     def _completed(self, scores: Floats) -> Floats:
         """The same if some lack scores: their ranks are the mean of the others."""
-        ranks = [
-            np.where(np.isnan(column), np.nan, steps[self._steps(np.nan_to_num(column), values)])
-            for column, (values, steps, _) in zip(scores, self._tables, strict=True)
-        ]
-        table = completed(np.stack(ranks, axis=1))
-        return np.stack([scored(m.coefficients, table) for m in self.models])
+        table = zip(scores, self.references, strict=True)
+        known = completed(np.column_stack([ranks(column, r) for column, r in table]))
+        return np.stack([scored(m.coefficients, known) for m in self.models])
 
     def _binned(self, totals: Floats, scores: Floats) -> Cells:
         low, high = np.array(self.reach, dtype=np.float64).T[:, :, None]

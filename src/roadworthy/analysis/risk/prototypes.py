@@ -53,6 +53,8 @@ class Costs:
     """An alarm on an answer that would have been right."""
 
 
+Constant = float | tuple[float, float]
+"""A probability, or (successes, trials)."""
 AnyCosts = Costs | Mapping[str, Any]
 """Costs, or a mapping with their names or `OUTCOME_ALIASES`."""
 RIGHT_OR_WRONG = Costs()
@@ -89,6 +91,22 @@ def of_alarms(parameter: str) -> bool:
 def asks_for_alarms(tree: Tree) -> bool:
     """Whether what a case costs depends on whether an alarm was raised for it."""
     return any(of_alarms(name) for name in tree.parameters if name in LIVE_PARAMETERS)
+
+
+def known_probability(name: str, value: ArrayLike) -> float:
+    """A constant as a probability; of (successes, trials) the posterior mean, Jeffreys' prior.
+
+    >>> known_probability("p_rain", 0.2), round(known_probability("p_rain", (18, 20)), 3)
+    (0.2, 0.881)
+    """
+    given = np.asarray(value, dtype=np.float64)
+    found = float((given[0] + 0.5) / (given[1] + 1.0)) if given.shape == (2,) else float(given)
+    if not 0.0 <= found <= 1.0 or (given.size == 2 and not 0.0 <= given[0] <= given[1]):
+        raise ValueError(
+            f"the constant {name} must be a number from 0 to 1, or (successes, trials), "
+            f"found {value!r:.60}"
+        )
+    return found
 
 
 def refuse_live_constants(names: Iterable[str], *, but: Collection[str] = ()) -> None:
@@ -201,7 +219,15 @@ def several_events(
         raise ValueError(
             f"successive events have 2^n combinations; at most 6 events, found {len(names)}"
         )
-    _refuse_ambiguous(names, together=len(names) if successive else 1)
+    together = [m for size in range(len(names) + 1) for m in combinations(names, size)]
+    met = together if successive else [(), *((name,) for name in names)]
+    made = [*map(_accuracy_after, met), *(f"p_{name}" for name in names)]
+    taken = {name for name in LIVE_PARAMETERS if name not in OF_EVENTS}
+    if twice := [name for name in made if made.count(name) > 1 or name in taken]:
+        raise ValueError(
+            f"the events {', '.join(names)} make the parameter {twice[0]}, which has another "
+            "meaning already; rename one"
+        )
     if successive:
         return Tree(_meeting(names, (), c), unit)
     branches = [Branch(_adjective(e), f"p_{e}", _answer(_accuracy_after((e,)), c)) for e in names]
@@ -271,18 +297,6 @@ def _meeting(left: tuple[str, ...], happened: tuple[str, ...], costs: Costs) -> 
 
 def _accuracy_after(happened: tuple[str, ...]) -> str:
     return "_".join(("accuracy", *(map(_adjective, happened) if happened else ("clean",))))
-
-
-def _refuse_ambiguous(events: tuple[str, ...], *, together: int) -> None:
-    """Refuse events whose names run together, so that one parameter would mean two things."""
-    met = [c for size in range(together + 1) for c in combinations(events, size)]
-    made = [*map(_accuracy_after, met), *(f"p_{event}" for event in events)]
-    for name in made:
-        if made.count(name) > 1 or (name in LIVE_PARAMETERS and name not in OF_EVENTS):
-            raise ValueError(
-                f"the events {', '.join(events)} make the parameter {name}, which has another "
-                "meaning already; rename one"
-            )
 
 
 def _adjective(event: str) -> str:

@@ -1,15 +1,21 @@
-"""When there is no estimate: scores that do not separate, windows unlike all that was calibrated.
+"""How well scores separate shifted from clean events, and when there is no estimate.
 
 Scores separate if TPR and TNR of the best cut add up to more than 1 beyond chance (Torpmann-Hagen
 et al. 2025, section 3.2.1). A window is strange if no mixture of what was calibrated explains how
 its events fall into the bins (chi-square), or if more events than calibration rows lead one to
 expect have a score that no calibration row had.
 
->>> verdict = Separation(auc=0.52, error=0.03, tpr=0.5, tnr=0.52, cut=3)
->>> verdict.enough, verdict.too_few
-(False, False)
->>> Separation(auc=1.0, error=0.17, tpr=1.0, tnr=1.0, cut=3).too_few
-True
+An event raises an alarm if the deployed supervisor does; if the calibration knows none, if its shift
+score is at or above the cut that separates best: what a fail-safe could be.
+
+>>> from roadworthy.analysis.risk.calibration import Deployed, fit_calibration
+>>> kind, right = np.repeat(["clean", "fog"], 200), np.tile([True, True, True, False], 100)
+>>> scores = np.concatenate([np.arange(200.0), np.arange(100.0, 300.0)])
+>>> calibration = fit_calibration({"knn": scores}, kind, right, deployed=Deployed("knn", 179.0))
+>>> rows_by_alarm(calibration).sum(axis=1).tolist()
+[[180.0, 20.0], [80.0, 120.0]]
+>>> separation(calibration).enough, round(separation(calibration).auc, 2)
+(True, 0.87)
 """
 
 from __future__ import annotations
@@ -61,7 +67,7 @@ def separation(calibration: Calibration) -> Separation:
     The error is no less than that of scores which separate nothing.
     """
     calibration = of_firm_kinds(calibration)
-    bins = calibration.folded(calibration.table).sum(axis=(1, 3, 4, 5)).astype(np.float64)
+    bins = calibration.by_bin(calibration.table.sum(axis=1))
     shares = bins / np.maximum(bins.sum(axis=1, keepdims=True), 1.0)
     clean, shifted = shares[0], shares[1:].mean(axis=0)
     below = np.concatenate([[0.0], np.cumsum(clean)[:-1]])
@@ -75,6 +81,21 @@ def separation(calibration: Calibration) -> Separation:
     by_chance = (n0 + n1 + 1.0) / (12.0 * n0 * n1)
     error = float(np.sqrt(max(spread / (n0 * n1), by_chance)))
     return Separation(auc, error, float(shifted[cut:].sum()), float(clean[:cut].sum()), cut)
+
+
+def alarmed_cells(calibration: Calibration) -> NDArray[np.bool_]:
+    """By cell, whether its events raise an alarm."""
+    shift, clean, _, _ = np.unravel_index(np.arange(calibration.cells), calibration.shape)
+    if calibration.deployed is None:
+        return np.asarray(shift >= separation(calibration).cut)
+    return np.asarray(clean >= calibration.shape[1] // 2)
+
+
+def rows_by_alarm(calibration: Calibration) -> Floats:
+    """Calibration rows: kinds x (right, wrong) x (no alarm, alarm)."""
+    on = alarmed_cells(calibration)
+    sides = [calibration.table[..., side].sum(axis=2) for side in (~on, on)]
+    return np.stack(sides, axis=2).astype(np.float64)
 
 
 def unseparated(separation: Separation) -> str | None:
@@ -100,7 +121,7 @@ class Refusal:
     def __init__(self, calibration: Calibration, found: Separation, bins: Floats) -> None:
         from scipy.special import betainccinv
 
-        self._calibration, self._bins = calibration, bins
+        self._bins = bins
         self._unseparated = unseparated(found)
         self._rows = max(float(calibration.effective.min()), 1.0)
         # The share of events beyond so many ends of so many rows is Beta(ends, rows + 1 - ends).
@@ -116,7 +137,7 @@ class Refusal:
         `likelihood` is the log-likelihood of each window under the best point of the grid.
         """
         n = table.sum(axis=1)
-        outside = self._calibration.folded(table)[..., 1].sum(axis=(1, 2, 3))
+        outside = table[:, 1::2].sum(axis=1)
         share = outside / np.maximum(n, 1e-12)
         beyond = self._chance_beyond(np.floor(outside * shrink), np.ceil(n * shrink))
         bins = self._misfit(by_bin, likelihood, shrink)
@@ -169,5 +190,4 @@ class Refusal:
         for _ in range(ROUNDS):
             weights = weights * ((by_bin / (weights @ self._bins)) @ self._bins.T) / n
             weights /= np.maximum(weights.sum(axis=1, keepdims=True), 1e-300)
-        result: Floats = (by_bin * np.log(np.maximum(weights @ self._bins, 1e-300))).sum(axis=1)
-        return result
+        return np.asarray((by_bin * np.log(np.maximum(weights @ self._bins, 1e-300))).sum(axis=1))

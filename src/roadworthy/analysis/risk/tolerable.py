@@ -27,10 +27,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from .amounts import priced
 from .calibration import Calibration
-from .cells import rows_by_alarm
-from .prototypes import live_parameters
+from .refusal import rows_by_alarm
 from .tree import Tree, expectation
 
 if TYPE_CHECKING:
@@ -38,19 +36,6 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 TINY = 1e-300
-NOBODY_SAID = "no tolerable limit set"
-"""How the note begins on a limit that was chosen because none was given."""
-
-
-def nobody_said(tolerable: float, unit: str, *, expected_rate: float = 0.0) -> str:
-    """The note on a limit that was chosen because none was given.
-
-    >>> nobody_said(0.168, "wrong answers per case")
-    'no tolerable limit set: using 0.168 wrong answers per case, the expected cost if 20% of events are shifted'
-    """
-    events = "the events that should be clean" if expected_rate > 0.0 else "events"
-    cost = priced(tolerable, unit)
-    return f"{NOBODY_SAID}: using {cost}, the expected cost if 20% of {events} are shifted"
 
 
 def refuse_out_of_reach(tree: Tree, tolerable: float) -> None:
@@ -67,7 +52,7 @@ def costs_of(estimator: Estimator, rate: float) -> dict[str, float]:
     """By kind of shift, what an event costs in a stream with this share of the kind."""
     clean, *shifted = shares_of_kinds(estimator.calibration)
     return {
-        kind: cost_at(estimator.tree, _given(estimator, clean, rows, rate))
+        kind: cost_at(estimator.tree, estimator.parameters_of(clean, rows, rate))
         for kind, rows in zip(estimator.calibration.kinds[1:], shifted, strict=True)
     }
 
@@ -78,17 +63,10 @@ def cost_at(tree: Tree, parameters: Mapping[str, float]) -> float:
     return float(np.ravel(found)[0])
 
 
-def parameters_at(estimator: Estimator, rate: float, *, added: float = 0.0) -> dict[str, float]:
-    """The tree's parameters at a rate of shift, kinds even; `added` as in `shares_of_kinds`."""
-    clean, *shifted = shares_of_kinds(estimator.calibration, added=added)
-    return _given(estimator, clean, np.mean(shifted, axis=0), rate)
-
-
 def cells_of_kinds(calibration: Calibration) -> Floats:
     """Where events of clean and of each kind fall: shares of cells."""
     cells = calibration.table.sum(axis=1) + 1e-9
-    shares: Floats = cells / cells.sum(axis=1, keepdims=True)
-    return shares
+    return np.asarray(cells / cells.sum(axis=1, keepdims=True))
 
 
 def shares_of_kinds(calibration: Calibration, *, added: float = 0.0) -> Floats:
@@ -100,10 +78,4 @@ def shares_of_kinds(calibration: Calibration, *, added: float = 0.0) -> Floats:
     rows = rows_by_alarm(calibration) * calibration.worth[:, None, None]
     whole = np.maximum(rows.sum(axis=(1, 2), keepdims=True), TINY)
     rows += added * rows.sum(axis=1, keepdims=True) / whole
-    shares: Floats = rows / np.maximum(rows.sum(axis=(1, 2), keepdims=True), TINY)
-    return shares
-
-
-def _given(estimator: Estimator, clean: Floats, shifted: Floats, rate: float) -> dict[str, float]:
-    given = {**estimator.constants, "p_shift": float(rate), **live_parameters(clean, shifted)}
-    return {name: given[name] for name in estimator.tree.parameters}
+    return np.asarray(rows / np.maximum(rows.sum(axis=(1, 2), keepdims=True), TINY))

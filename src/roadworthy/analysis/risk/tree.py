@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -181,44 +181,38 @@ def _plain(place: Node | Leaf) -> dict[str, Any]:
 
 
 def _read(content: Any, where: str) -> Node | Leaf:
-    leaf = isinstance(content, Mapping) and not {"outcome", "cost"}.isdisjoint(content)
+    if isinstance(content, Mapping) and not {"outcome", "cost"}.isdisjoint(content):
+        _refuse_keys(content, ("outcome", "cost"), where)
+        return _made(where, Leaf, str(content["outcome"]), content["cost"])
+    _refuse_keys(content, ("event", "branches"), where)
+    branches = []
+    for name, branch in _mapping(content["branches"], f"{where}.branches").items():
+        here = f"{where}.branches.{name}"
+        if isinstance(name, bool) or name is None:
+            raise ValueError(f"{here}: put yes, no, on, off and null in quotes")
+        _refuse_keys(branch, ("then",), here, optional="p")
+        branches.append(Branch(str(name), branch.get("p"), _read(branch["then"], f"{here}.then")))
+    return _made(where, Node, str(content["event"]), tuple(branches))
+
+
+def _made(where: str, place: Callable[..., Node | Leaf], *given: Any) -> Node | Leaf:
     try:
-        if leaf:
-            _keys(content, ("outcome", "cost"), where)
-            return Leaf(str(content["outcome"]), content["cost"])
-        _keys(content, ("event", "branches"), where)
-        branches = []
-        for name, branch in _mapping(content["branches"], f"{where}.branches").items():
-            here = f"{where}.branches.{name}"
-            if isinstance(name, bool) or name is None:
-                raise _Misplaced(f"{here}: put yes, no, on, off and null in quotes")
-            _keys(branch, ("then",), here, optional=("p",))
-            then = _read(branch["then"], f"{here}.then")
-            branches.append(Branch(str(name), branch.get("p"), then))
-        return Node(str(content["event"]), tuple(branches))
-    except _Misplaced:
-        raise
+        return place(*given)
     except ValueError as mistake:
-        raise _Misplaced(f"{where}: {mistake}") from None
-
-
-class _Misplaced(ValueError):
-    """A mistake whose place is named already."""
+        raise ValueError(f"{where}: {mistake}") from None
 
 
 def _mapping(content: Any, where: str) -> Mapping[Any, Any]:
     if not isinstance(content, Mapping):
-        raise _Misplaced(f"{where}: expected a mapping, found {content!r:.40}")
+        raise ValueError(f"{where}: expected a mapping, found {content!r:.40}")
     return content
 
 
-def _keys(
-    content: Any, needed: tuple[str, ...], where: str, optional: tuple[str, ...] = ()
-) -> None:
-    keys = set(_mapping(content, where))
-    if not set(needed) <= keys <= {*needed, *optional}:
-        known = " and ".join((*needed, *(f"{name} (optional)" for name in optional)))
-        raise _Misplaced(f"{where}: expected {known}, found {', '.join(map(str, content))}")
+def _refuse_keys(content: Any, needed: tuple[str, ...], where: str, *, optional: str = "") -> None:
+    keys = set(_mapping(content, where)) - {optional}
+    if keys != set(needed):
+        known = " and ".join(needed) + (f" and {optional} (optional)" if optional else "")
+        raise ValueError(f"{where}: expected {known}, found {', '.join(map(str, content))}")
 
 
 @dataclass(frozen=True)
@@ -261,12 +255,12 @@ class Valuation:
 
 def expectation(tree: Tree, parameters: Mapping[str, ArrayLike]) -> Value:
     """The expected cost; arrays of parameters broadcast."""
-    return _fold(tree.root, checked(tree, parameters, capped=True))
+    return _fold(tree.root, checked(tree, parameters))
 
 
 def evaluate(tree: Tree, parameters: Mapping[str, ArrayLike]) -> Valuation:
     """The expected cost, the probability of every branch and leaf, and what each leaf adds."""
-    values = checked(tree, parameters, capped=True)
+    values = checked(tree, parameters)
     branches: list[BranchValue] = []
     ends: list[LeafValue] = []
 
@@ -315,21 +309,25 @@ def worth(
     return tuple(-0.01 * math.fsum(float(slopes[name]) for name in group) for group in groups)
 
 
-def checked(
-    tree: Tree, parameters: Mapping[str, ArrayLike], *, capped: bool = False
-) -> dict[str, Value]:
+def checked(tree: Tree, parameters: Mapping[str, ArrayLike]) -> dict[str, Value]:
     """The tree's parameters as numbers; a missing or impossible one is refused with its place.
 
-    If `capped`, a live probability in an array may be more than the other branches of its node
-    leave: a grid of rates of shift up to 1 goes through a tree of several events.
+    A live probability in an array may be more than the other branches of its node leave: a grid of
+    rates of shift up to 1 goes through a tree of several events.
     """
     values: dict[str, Value] = {}
     for path, node in nodes(tree):
+        where = f"in the tree at {' > '.join((*path, node.event))}"
         for branch in node.branches:
             if isinstance(branch.p, str) and branch.p not in values:
-                where = _where((*path, node.event, branch.name))
-                values[branch.p] = _probability(branch.p, parameters, where)
-        _check_sum(_where((*path, node.event)), node, values, capped)
+                values[branch.p] = _probability(branch.p, parameters, f"{where} > {branch.name}")
+        total = np.asarray(sum(_given(node, values), start=0.0))
+        whole = all(b.p is not None for b in node.branches)
+        off = (total > 1.0 + TOLERANCE) | (whole & (total < 1.0 - TOLERANCE))
+        if off.any():
+            names = ", ".join(str(b.p) for b in node.branches if b.p is not None)
+            wanted = f"{float(total[off][0]):.10g}, and should to {'1' if whole else 'at most 1'}"
+            raise ValueError(f"{where}: {names} add up to {wanted}")
     return values
 
 
@@ -348,31 +346,9 @@ def _probability(name: str, parameters: Mapping[str, ArrayLike], where: str) -> 
     return float(found) if found.ndim == 0 else found
 
 
-def _check_sum(where: str, node: Node, values: Mapping[str, Value], capped: bool) -> None:
-    given = [b for b in node.branches if b.p is not None]
-    whole = len(given) == len(node.branches)
-    if len(given) == 1 and not whole:
-        return
-    parts = _left_by_others(node, values) if capped else [_given(b, values) for b in node.branches]
-    total = np.asarray(sum(parts, start=0.0))
-    off = (total > 1.0 + TOLERANCE) | (whole & (total < 1.0 - TOLERANCE))
-    if off.any():
-        names, wanted = ", ".join(str(b.p) for b in given), "1" if whole else "at most 1"
-        found = float(total[off][0])
-        raise ValueError(f"{where}: {names} add up to {found:.10g}, and should to {wanted}")
-
-
-def _where(path: Path) -> str:
-    return f"in the tree at {' > '.join(path)}"
-
-
-def _given(branch: Branch, values: Mapping[str, Value]) -> Value:
-    return values[branch.p] if isinstance(branch.p, str) else float(branch.p or 0.0)
-
-
-def _left_by_others(node: Node, values: Mapping[str, Value]) -> list[Value]:
+def _given(node: Node, values: Mapping[str, Value]) -> list[Value]:
     """The probability given at every branch, 0 at the rest; live arrays capped at what is left."""
-    given = [_given(b, values) for b in node.branches]
+    given = [values[b.p] if isinstance(b.p, str) else float(b.p or 0.0) for b in node.branches]
     live = [i for i, b in enumerate(node.branches) if b.p in LIVE_PARAMETERS]
     some_left = len(node.branches) > 2 and any(b.p is None for b in node.branches)
     if live and some_left and any(map(np.ndim, given)):
@@ -384,7 +360,7 @@ def _left_by_others(node: Node, values: Mapping[str, Value]) -> list[Value]:
 
 
 def _shares(node: Node, values: Mapping[str, Value]) -> list[Value]:
-    given = _left_by_others(node, values)
+    given = _given(node, values)
     rest = 1.0 - sum(given, start=0.0)
     return [rest if b.p is None else p for b, p in zip(node.branches, given, strict=True)]
 

@@ -26,15 +26,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from roadworthy.analysis.risk.cells import rows_by_alarm
 from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import live_parameters
 from roadworthy.analysis.risk.rates import Calibrated, CannotTell, Rates
 from roadworthy.analysis.risk.refusal import unseparated
+from roadworthy.analysis.risk.tolerable import shares_of_kinds
 from roadworthy.analysis.risk.tree import expectation
 from roadworthy.registry import get
 
@@ -81,20 +82,15 @@ class Cbpe:
 
     @classmethod
     def fit(cls, confidence: ArrayLike, correct: ArrayLike) -> Cbpe:
-        """Learn the probability of being right from clean rows, by pooling adjacent violators."""
+        """Learn the probability of being right from clean rows."""
+        from scipy.optimize import isotonic_regression
+
         x, right = np.asarray(confidence, dtype=np.float64), np.asarray(correct, dtype=np.float64)
         if x.ndim != 1 or x.shape != right.shape or not len(x) or not np.isfinite(x).all():
             raise ValueError("needs a finite confidence and an outcome a row, and at least one row")
         values, code, weight = np.unique(x, return_inverse=True, return_counts=True)
-        sums = np.bincount(code.ravel(), weights=right, minlength=len(values))
-        blocks: list[tuple[float, int, int]] = []  # sum, cases, distinct values
-        for total, cases in zip(sums.tolist(), weight.tolist(), strict=True):
-            distinct = 1
-            while blocks and blocks[-1][0] * cases >= total * blocks[-1][1]:
-                before = blocks.pop()
-                total, cases, distinct = total + before[0], cases + before[1], distinct + before[2]
-            blocks.append((total, cases, distinct))
-        levels = np.repeat([b[0] / b[1] for b in blocks], [b[2] for b in blocks])
+        means = np.bincount(code.ravel(), weights=right, minlength=len(values)) / weight
+        levels = isotonic_regression(means, weights=weight).x
         return cls(tuple(values.tolist()), tuple(levels.tolist()))
 
     def probability(self, confidence: ArrayLike) -> Floats:
@@ -110,17 +106,16 @@ class Cbpe:
         return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
-@dataclass(frozen=True, eq=False)
-class StreamWindows:
+class StreamWindows(NamedTuple):
     """What estimators read of the windows of a stream."""
 
-    counts: NDArray[np.generic]
+    counts: NDArray[Any]
     """Windows x cells."""
     shrink: ArrayLike = 1.0
     """Independent events that one counts for; `event_tree` alone reads it."""
     confidences: Floats | None = None
     """Windows x events, for cbpe."""
-    batches: NDArray[np.generic] | None = None
+    batches: NDArray[Any] | None = None
     """Windows x batches x bins of the shift score, for estimators that read batches."""
 
 
@@ -135,9 +130,8 @@ class Estimators:
     @cached_property
     def parameters(self) -> dict[str, float]:
         """Detection rates and accuracies as calibrated, every kind of shift with equal weight."""
-        counts = rows_by_alarm(self.estimator.calibration)
-        shares = counts / counts.sum(axis=(1, 2), keepdims=True)
-        return live_parameters(shares[0], shares[1:].mean(axis=0))
+        clean, *shifted = shares_of_kinds(self.estimator.calibration)
+        return live_parameters(clean, np.mean(shifted, axis=0))
 
     def estimate(self, name: str, windows: StreamWindows) -> dict[str, Estimated]:
         """Rate, accuracy and risk of each window; NaN if there is no estimate."""
@@ -189,7 +183,7 @@ class Estimators:
             raise CannotTell(reason)
         component = get("estimators", name)
         reads, known = component.traits.get("reads", "bins"), self._bins
-        given = self._by_bin(windows.counts)
+        given = self.estimator.calibration.by_bin(windows.counts)
         if reads == "verdicts":
             known, given = self._verdicts, self._cut(given)
         elif reads == "batches":
@@ -199,13 +193,6 @@ class Estimators:
         rates: Rates = component.build(given, known, confidence=self.confidence)
         return rates
 
-    def _by_bin(self, counts: ArrayLike) -> Floats:
-        """Counts over cells as counts over bins of the shift score, in the last axis."""
-        table = np.asarray(counts, dtype=np.float64)
-        bins = self.estimator.calibration.shift.bins
-        result: Floats = table.reshape(*table.shape[:-1], bins, -1).sum(axis=-1)
-        return result
-
     def _cut(self, bins: Floats) -> Floats:
         """Bins of the shift score as verdicts: cleared and alarmed."""
         cut = self.estimator.separation.cut
@@ -214,7 +201,7 @@ class Estimators:
     @cached_property
     def _bins(self) -> Calibrated:
         calibration = self.estimator.calibration
-        rows = self._by_bin(calibration.table.sum(axis=1))
+        rows = calibration.by_bin(calibration.table.sum(axis=1))
         return Calibrated.from_table(dict(zip(calibration.kinds, rows, strict=True)))
 
     @cached_property

@@ -31,10 +31,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from roadworthy.analysis.risk.calibration import Calibration, fit_calibration
-from roadworthy.analysis.risk.cells import alarmed_cells
 from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import live_parameters
 from roadworthy.analysis.risk.rates.base import MEANING
+from roadworthy.analysis.risk.refusal import alarmed_cells
 from roadworthy.analysis.risk.tree import Tree, expectation
 from roadworthy.analysis.simulation.estimators import (
     QUANTITIES,
@@ -272,8 +272,8 @@ def error_of(found: Estimated, truth: ArrayLike) -> Error:
     (0.05, 1.0, 0.125)
     """
     value, true = np.asarray(found.value), np.asarray(truth, dtype=np.float64)
-    nothing = np.full(value.shape, np.nan)
-    low, high = (nothing if e is None else np.asarray(e) for e in (found.low, found.high))
+    ends = (value * np.nan if end is None else end for end in (found.low, found.high))
+    low, high = map(np.asarray, ends)
     some = ~np.isnan(value)
     bound = some & ~np.isnan(low) & ~np.isnan(high)
     off = (value - true)[some]
@@ -305,8 +305,7 @@ def parameters_of_rows(
     return live_parameters(*sides)
 
 
-@dataclass(frozen=True)
-class Truth:
+class Truth(NamedTuple):
     """What was true of each window, and when alarms were due."""
 
     rate: Floats
@@ -335,9 +334,9 @@ def truth_of(
     rate = shifted.mean(axis=1)
     live = {"p_shift": rate, **parameters_of_rows(shifted, alarm, right)}
     risk = np.asarray(expectation(tree, {**parameters, **live}), dtype=np.float64)
-    due = np.zeros(stream.n, dtype=bool)
+    due = np.zeros(len(stream.rate), dtype=bool)
     if tolerable is not None:
-        levels, place = np.unique(stream.shift.rate, return_inverse=True)
+        levels, place = np.unique(stream.rate, return_inverse=True)
         costs = np.asarray(expectation(tree, {**parameters, "p_shift": levels}))
         due = np.broadcast_to(costs > tolerable, levels.shape)[place]
     accuracy = windowed(stream.correct, window).mean(axis=1)
@@ -553,9 +552,9 @@ def _case(
     watch: Watch | None,
     advance: Callable[[int], None],
 ) -> tuple[Case, int | None]:
-    estimators, estimator = source.estimators, source.estimators.estimator
-    found: dict[str, list[dict[str, Estimated]]] = {name: [] for name in experiment.estimators}
+    estimator, names = source.estimators.estimator, experiment.estimators
     truths: list[Truth] = []
+    windows: list[StreamWindows] = []
     record: AlarmRecord | None = None
     looks_back = None
     for repeat in range(experiment.repeats):
@@ -563,44 +562,48 @@ def _case(
         with _about("stream"):
             stream, chance = source.draw(experiment, rng)
         cells = estimator.calibration.place(stream.columns)
-        known: dict[str, Any] = {
-            "detected": _detected(estimator.calibration, cells),
-            "chance": chance,
-            "tolerable": estimator.tolerable,
-        }
-        truths.append(
-            truth_of(stream, experiment.window, estimator.tree, source.parameters, **known)
+        truth = truth_of(
+            stream,
+            experiment.window,
+            estimator.tree,
+            source.parameters,
+            detected=_detected(estimator.calibration, cells),
+            chance=chance,
+            tolerable=estimator.tolerable,
         )
-        shrink: Any = 1.0
+        shrink = np.ones(len(truth.rate))
         if watch is not None:
             watched = watch(cells)
             looks_back = watched.alarm_window
-            shrink = 1.0 / watched.autocorrelation[: experiment.events // experiment.window]
+            shrink = 1.0 / watched.autocorrelation[: len(shrink)]
             if looks_back is not None:
-                shifted, due = stream.shift.rate > 0, truths[-1].due
-                alarms = watched.raised, watched.cleared
-                new = alarm_record(*alarms, due, window=looks_back, shifted=shifted)
+                shifted, alarms = stream.rate > 0, (watched.raised, watched.cleared)
+                new = alarm_record(*alarms, truth.due, window=looks_back, shifted=shifted)
                 record = new if record is None else record + new
-        windows = _windows(experiment, source, stream, cells, shrink)
-        for name in experiment.estimators:
-            found[name].append(estimators.estimate(name, windows))
+        truths.append(truth)
+        windows.append(_windows(experiment, source, stream, cells, shrink))
         advance(experiment.events)
-    reasons = {name: found[name][0]["rate"].reason for name in experiment.estimators}
+    every = StreamWindows._make(
+        None if part[0] is None else np.concatenate(part) for part in zip(*windows, strict=True)
+    )
+    true = Truth._make(map(np.concatenate, zip(*truths, strict=True)))
+    found = {name: source.estimators.estimate(name, every) for name in names}
     verdicts = source.rows if isinstance(source.rows, Detector) else estimator.separation
+    rates = {name: by["rate"] for name, by in found.items()}
     case = Case(
         source.label,
         verdicts.tpr,
         verdicts.tnr,
-        {name: _errors(found[name], truths) for name in experiment.estimators},
-        {name: _flagged([f["rate"] for f in found[name]]) for name in experiment.estimators},
-        {name: reason for name, reason in reasons.items() if reason is not None},
+        {n: {q: error_of(by[q], getattr(true, q)) for q in QUANTITIES} for n, by in found.items()},
+        {n: {flag: _mean(on) for flag, on in rate.flags.items()} for n, rate in rates.items()},
+        {name: rate.reason for name, rate in rates.items() if rate.reason is not None},
         record,
     )
     return case, looks_back
 
 
 def _windows(
-    experiment: Experiment, source: Source, stream: Stream, cells: np.ndarray, shrink: Any
+    experiment: Experiment, source: Source, stream: Stream, cells: np.ndarray, shrink: Floats
 ) -> StreamWindows:
     calibration = source.estimators.estimator.calibration
     counts = window_counts(cells, experiment.window, calibration.cells)
@@ -612,23 +615,3 @@ def _windows(
         each = window_counts(calibration.shift_bin(cells), experiment.batch, bins)
         batches = each[: len(counts) * per].reshape(len(counts), per, bins)
     return StreamWindows(counts, shrink, confidences, batches)
-
-
-def _errors(found: list[dict[str, Estimated]], truths: list[Truth]) -> dict[str, Error]:
-    errors = {}
-    for name in QUANTITIES:
-        parts = [[getattr(f[name], end) for f in found] for end in ("value", "low", "high")]
-        value, *ends = (None if p[0] is None else np.concatenate(p) for p in parts)
-        truth = np.concatenate([getattr(t, name) for t in truths])
-        errors[name] = error_of(Estimated(np.asarray(value), ends[0], ends[1]), truth)
-    return errors
-
-
-def _flagged(rates: list[Estimated]) -> dict[str, float]:
-    """By flag, the share of the windows of all streams."""
-    windows = sum(len(rate.value) for rate in rates)
-    flags = dict.fromkeys(flag for rate in rates for flag in rate.flags)
-    return {
-        flag: sum(int(rate.flags[flag].sum()) for rate in rates if flag in rate.flags) / windows
-        for flag in flags
-    }

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -150,17 +150,11 @@ class Schedule:
         return np.concatenate(drawn)[:n]
 
 
-@dataclass(frozen=True)
-class Shift:
+class Shift(NamedTuple):
     """Which events are shifted: the rate of each, and what was drawn."""
 
     rate: np.ndarray
     shifted: np.ndarray
-
-    @property
-    def n(self) -> int:
-        """Events."""
-        return len(self.shifted)
 
 
 def draw_shift(
@@ -224,21 +218,13 @@ class Pool:
 class Stream:
     """Events in order, with what is unknown in use: whether each is shifted, and answered rightly."""
 
-    shift: Shift
+    rate: np.ndarray
+    """The probability of shift of each."""
+    shifted: np.ndarray
     correct: np.ndarray
     columns: Mapping[str, np.ndarray]
     row: np.ndarray
     """Which row of the table each event is; for a synthetic stream its number."""
-
-    @property
-    def n(self) -> int:
-        """Events."""
-        return self.shift.n
-
-    @property
-    def shifted(self) -> np.ndarray:
-        """Whether each event is shifted."""
-        return self.shift.shifted
 
 
 def draw_stream(
@@ -260,12 +246,13 @@ def draw_stream(
     if score not in pool.columns:
         near, there = did_you_mean(score, pool.columns), ", ".join(pool.columns)
         raise ValueError(f"there is no score {score!r}{near}; scores are {there}")
-    starts = rng.random(shift.n) < 1.0 / runs
+    n = len(shift.shifted)
+    starts = rng.random(n) < 1.0 / runs
     starts[:1] = True
     run = np.cumsum(starts) - 1
     count = int(run[-1]) + 1
     place = rng.random(count) if order == 0.0 else _copula(count, order, rng)
-    row = np.empty(shift.n, dtype=np.int64)
+    row = np.empty(n, dtype=np.int64)
     wanted = pool.kinds if kinds is None else tuple(kinds)
     for events, of in ((~shift.shifted, (CLEAN,)), (shift.shifted, wanted)):
         candidates = np.flatnonzero(np.isin(pool.kind, of))
@@ -280,7 +267,7 @@ def draw_stream(
             candidates = candidates[np.argsort(pool.columns[score][candidates], kind="stable")]
         row[events] = candidates[(place[run[events]] * len(candidates)).astype(np.int64)]
     columns = {name: column[row] for name, column in pool.columns.items()}
-    return Stream(shift, pool.correct[row], columns, row)
+    return Stream(*shift, pool.correct[row], columns, row)
 
 
 def _copula(n: int, order: float, rng: np.random.Generator) -> np.ndarray:
@@ -326,10 +313,10 @@ def detector_grid(parts: int = 10) -> tuple[tuple[float, float], ...]:
 
 def draw_verdicts(detector: Detector, shift: Shift, *, rng: np.random.Generator) -> Stream:
     """A stream of verdicts, one an event."""
-    chance = rng.random(shift.n)
-    alarm = chance < np.where(shift.shifted, detector.tpr, 1.0 - detector.tnr)
-    right = rng.random(shift.n) < detector.right(shift.shifted)
-    return Stream(shift, right, {VERDICT: alarm.astype(np.float64)}, np.arange(shift.n))
+    n = len(shift.shifted)
+    alarm = rng.random(n) < np.where(shift.shifted, detector.tpr, 1.0 - detector.tnr)
+    right = rng.random(n) < detector.right(shift.shifted)
+    return Stream(*shift, right, {VERDICT: alarm.astype(np.float64)}, np.arange(n))
 
 
 def verdict_rows(detector: Detector, clean: int, shifted: int, *, rng: np.random.Generator) -> Pool:

@@ -21,7 +21,6 @@ from pydantic import Field, field_validator
 from roadworthy.analysis.observed import Observed
 from roadworthy.analysis.risk.amounts import priced
 from roadworthy.analysis.risk.calibration import CLEAN, Deployed
-from roadworthy.analysis.risk.cells import TAKEN_TO_BE
 from roadworthy.analysis.risk.prototypes import LIVE_PARAMETERS, accuracy_tree, constants_told
 from roadworthy.assessment.observations import Observations, Seen, filtered
 from roadworthy.assessment.recommendation import Recommendation
@@ -415,7 +414,9 @@ def _whose(risk: RiskSpec | None, alarms: Deployed | None) -> list[str]:
     if alarms is not None:
         return [f"the alarms that call a person are those of {alarms}"]
     return [
-        f"no supervisor has one threshold for answers of every class, and events do not say theirs: {TAKEN_TO_BE}"
+        "no supervisor has one threshold for answers of every class, and events do not say theirs: "
+        "alarms are taken to be those of the supervisors' scores combined, at the threshold that "
+        "separates shifted from clean rows best"
     ]
 
 

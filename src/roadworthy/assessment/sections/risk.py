@@ -31,14 +31,15 @@ from roadworthy.analysis.observed import Observed
 from roadworthy.analysis.risk.expected_cost import (
     QUANTITY,
     AssessedRisk,
-    Beta,
     CountedCases,
     assess_risk,
 )
 from roadworthy.analysis.risk.prototypes import (
     LIVE_PARAMETERS,
+    Constant,
     constants_told,
     cost_tree,
+    known_probability,
     named_outcomes,
     of_alarms,
     refuse_live_constants,
@@ -203,7 +204,7 @@ class RiskSpec(Strict):
             )
         if self.events:
             known = self.known_constants().items()
-            likely = {name: p.mean if isinstance(p, Beta) else p for name, p in known}
+            likely = {name: known_probability(name, p) for name, p in known}
             checked(self.event_tree(), {**dict.fromkeys(LIVE_PARAMETERS, 0.0), **likely})
         return self
 
@@ -237,10 +238,10 @@ class RiskSpec(Strict):
             )
         return cost_tree(self.costs or {}, unit=self.unit)
 
-    def known_constants(self) -> dict[str, float | Beta]:
-        """Numbers, and the posteriors of what was counted."""
+    def known_constants(self) -> dict[str, Constant]:
+        """Numbers, and what was counted."""
         return {
-            name: Beta.from_counts(value.successes, value.trials)
+            name: (value.successes, value.trials)
             if isinstance(value, CountedSpec)
             else float(value)
             for name, value in self.constants.items()
@@ -323,7 +324,7 @@ def _usual(plan: Plan) -> dict[str, float]:
 def _rate(plan: Plan) -> float | None:
     spec = plan.spec.part(KEY, RiskSpec)
     rate = spec.known_constants().get("p_shift") if spec else None
-    return rate.mean if isinstance(rate, Beta) else rate
+    return None if rate is None else known_probability("p_shift", rate)
 
 
 class LeafRecord(RecordPart):

@@ -1,10 +1,7 @@
 """The rate of shift without labels, from verdicts or score bins and how they fell in calibration.
 
-Every estimator takes counts of one window or of many and gives `Rates`: a value, an interval and
-flags for each window (Torpmann-Hagen et al. 2025, section 3.2.1). `mean_rate` believes the
-verdicts; `rogan_gladen` corrects them for false alarms and misses; `likelihood_rate` reads score
-bins, which say more than verdicts; `batch_rate` and `mixed_batch_rate` read verdicts on whole
-batches; `paper_fallback_rate` is what the authors' code does. If no rate can be estimated,
+Every estimator takes counts of one window or of many and gives `Rates` (Torpmann-Hagen et al. 2025,
+section 3.2.1): a value, an interval and a flag for each window. If no rate can be estimated,
 `CannotTell` says why.
 
 >>> calibrated = Calibrated.from_table({"clean": [180, 20], "fog": [40, 160]})  # cleared, alarmed
@@ -13,11 +10,8 @@ batches; `paper_fallback_rate` is what the authors' code does. If no rate can be
 ([0.0, 0.5, 1.0], [True, False, True])
 """
 
-from __future__ import annotations
-
 from .base import Calibrated, CannotTell, Rates, alarm_counts
 from .batches import batch_rate, mixed_batch_rate
-from .likelihood import likelihood_rate
 from .rogan_gladen import mean_rate, paper_fallback_rate, rogan_gladen
 
 __all__ = [
@@ -26,7 +20,6 @@ __all__ = [
     "Rates",
     "alarm_counts",
     "batch_rate",
-    "likelihood_rate",
     "mean_rate",
     "mixed_batch_rate",
     "paper_fallback_rate",

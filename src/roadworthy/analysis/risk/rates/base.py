@@ -1,10 +1,8 @@
-"""What estimators of the rate of shift share: calibration counts, and the answer.
+"""The contract of estimators of the rate of shift: calibration counts in, `Rates` out.
 
 A verdict is a score in two bins: cleared and alarmed. Kinds of shift weigh the same, whatever their
 number of rows. A kind k is placed by its tilt: q_k is proportional to q exp(theta_k l), where q is
-the mean over kinds and l = log(q / clean). Intervals are for a new kind, a draw of theta. Its
-variance is that of the calibrated kinds less what sampling explains, times 1 + 1/K since their mean
-is uncertain too, with one more kind at the default `SPREAD`.
+the mean over kinds and l = log(q / clean). Intervals are for a new kind, a draw of theta.
 
 >>> one = Calibrated.from_table({"clean": [180, 20], "fog": [40, 160]})
 >>> one.fpr, one.tpr, one.spread, round(one.tpr_variance**0.5, 3)
@@ -91,14 +89,12 @@ class Calibrated:
     """Calibration rows by score bin (or verdict: cleared, alarmed), clean and of each kind."""
 
     clean: Floats
-    """Rows by bin."""
     shifted: Floats
-    """Rows by kind and bin."""
+    """Kinds x bins."""
     kinds: tuple[str, ...] = ("shifted",)
 
     def __post_init__(self) -> None:
-        bins = self.clean.shape[-1]
-        if self.clean.ndim != 1 or bins < 2 or self.shifted.shape != (len(self.kinds), bins):
+        if self.shifted.shape != (len(self.kinds), len(self.clean)) or len(self.clean) < 2:
             raise ValueError(
                 f"expected rows in two bins or more, the same for clean and for {self.kinds}; "
                 f"found shapes {self.clean.shape} and {self.shifted.shape}"
@@ -140,18 +136,20 @@ class Calibrated:
     @cached_property
     def shifted_shares(self) -> Floats:
         """The share of shifted cases in each bin, none of them zero; mean over the kinds."""
-        result: Floats = _shares(self.shifted).mean(axis=0)
-        return result
+        return np.asarray(_shares(self.shifted).mean(axis=0))
 
     @cached_property
     def log_ratio(self) -> Floats:
         """By bin, log(shifted / clean): the direction in which kinds of shift differ."""
-        result: Floats = np.log(self.shifted_shares / self.clean_shares)
-        return result
+        return np.log(self.shifted_shares / self.clean_shares)
 
     @cached_property
     def spread(self) -> float:
-        """The standard deviation of the tilt of a new kind."""
+        """The standard deviation of the tilt of a new kind.
+
+        Its variance is that of the calibrated kinds less what sampling explains, times 1 + 1/K
+        since their mean is uncertain too, with one more kind at the default `SPREAD`.
+        """
         q, ratio = self.shifted_shares, self.log_ratio
         variance = float(q @ (ratio - q @ ratio) ** 2)
         if len(self.kinds) == 1 or variance == 0.0:
@@ -196,9 +194,7 @@ class Calibrated:
     def check_verdicts(self) -> None:
         """Refuse bins if verdicts are needed, and a detector that says nothing of shift."""
         if self.bins != 2:
-            raise ValueError(
-                f"this estimator reads verdicts, two bins (cleared, alarmed), found {self.bins}"
-            )
+            raise ValueError(f"this estimator reads verdicts (two bins), found {self.bins} bins")
         # The rows that are added to every bin may turn the order round if there are few.
         gain = min(self.tpr - self.fpr, float(self.shifted_shares[1] - self.clean_shares[1]))
         if gain <= 0.0:
@@ -210,8 +206,7 @@ class Calibrated:
 
 def _shares(rows: Floats) -> Floats:
     smooth = rows + BIN_PRIOR
-    result: Floats = smooth / smooth.sum(axis=-1, keepdims=True)
-    return result
+    return np.asarray(smooth / smooth.sum(axis=-1, keepdims=True))
 
 
 def _variance(rows: Floats) -> float:

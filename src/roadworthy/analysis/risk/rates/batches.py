@@ -17,25 +17,16 @@ batches and read backwards. Verdicts on single events say more than either (appe
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from roadworthy.analysis.calibration import Threshold, at_balanced_accuracy
+from roadworthy.analysis.calibration import at_balanced_accuracy
 from roadworthy.registry import register
+from roadworthy.statistics.posterior import at_angle, densest
 
-from .base import (
-    Bools,
-    Calibrated,
-    CannotTell,
-    Floats,
-    Rates,
-    alarm_counts,
-    alarms_and_events,
-    bin_counts,
-)
+from .base import Bools, Calibrated, CannotTell, Floats, Rates, alarm_counts, bin_counts
 from .rogan_gladen import rogan_gladen
 
 DRAWS = 2000
@@ -45,13 +36,57 @@ POINTS, POSSIBLE, EACH = 21, 40, 200
 """Rates at which the curve of mixed batches is measured, draws of the bins' shares, batches each."""
 
 
+class _Verdict:
+    """Calls batches shifted: those of the size of `counts`, windows x batches x bins."""
+
+    def __init__(self, counts: ArrayLike, calibrated: Calibrated) -> None:
+        self.table, self.evidence = bin_counts(counts, calibrated.bins), calibrated.log_ratio
+        self.size = int(self.table.sum(axis=-1).max(initial=1.0))
+        rng = np.random.default_rng(0)
+        clean, shifted = (
+            rng.multinomial(self.size, shares, DRAWS) @ self.evidence / self.size
+            for shares in (calibrated.clean_shares, calibrated.shifted_shares)
+        )
+        self.threshold = at_balanced_accuracy(clean, shifted)
+
+    def __call__(self, table: NDArray[Any]) -> Bools:
+        """Which batches (events by bin in the last axis) alarm; an empty one does not."""
+        n = table.sum(axis=-1)
+        score = table @ self.evidence / np.maximum(n, 1.0)
+        return np.asarray(self.threshold.verdict(score) & (n > 0.0))
+
+    def alarms(self) -> tuple[Floats, Floats]:
+        """By window, the batches that alarm, and those that hold an event."""
+        some = (self.table.sum(axis=-1) > 0.0).sum(axis=-1)
+        return self(self.table).sum(axis=-1).astype(float), some.astype(float)
+
+    def curve(
+        self, clean: Floats, shifted: Floats, batches: int, rng: np.random.Generator
+    ) -> Floats:
+        """The share of mixed batches that alarm, by rate; what falls between rates is chance."""
+        rate = np.linspace(0.0, 1.0, POINTS)[:, None]
+        mixed = _normalised(rate * shifted + (1.0 - rate) * clean)
+        drawn = rng.multinomial(self.size, mixed[:, None, :], (POINTS, batches))
+        return np.maximum.accumulate((self(drawn).sum(axis=1) + 0.5) / (batches + 1.0))
+
+
 @register("estimators", "batches", reads="batches", title="Rogan-Gladen over batches")
 def batch_rate(counts: ArrayLike, calibrated: Calibrated, *, confidence: float = 0.95) -> Rates:
     """Rogan-Gladen over verdicts on batches, each taken as all clean or all shifted."""
-    table = bin_counts(counts, calibrated.bins)
-    verdict = _BatchVerdict.choose(calibrated, table)
-    known = verdict.counted(calibrated)
-    return rogan_gladen(verdict.verdicts(table), known, confidence=confidence)
+    verdict, rng, rows = _Verdict(counts, calibrated), np.random.default_rng([0, 1]), []
+    # As many batches as the rows of a kind fill; shares by drawing many.
+    for kind, row in zip(
+        ("clean", *calibrated.kinds), (calibrated.clean, *calibrated.shifted), strict=True
+    ):
+        batches = row.sum() / verdict.size
+        if batches < 1.0:
+            raise CannotTell(
+                f"the {row.sum():,.0f} calibration rows of {kind} fill no batch of {verdict.size}"
+            )
+        share = verdict(rng.multinomial(verdict.size, row / row.sum(), DRAWS)).mean()
+        rows.append([(1.0 - share) * batches, share * batches])
+    known = Calibrated(np.array(rows[0]), np.array(rows[1:]), calibrated.kinds)
+    return rogan_gladen(alarm_counts(*verdict.alarms()), known, confidence=confidence)
 
 
 @register("estimators", "mixed_batches", reads="batches", title="verdicts on mixed batches")
@@ -59,15 +94,13 @@ def mixed_batch_rate(
     counts: ArrayLike, calibrated: Calibrated, *, confidence: float = 0.95
 ) -> Rates:
     """The rate at which batches of events that are each clean or shifted alarm as often."""
-    table = bin_counts(counts, calibrated.bins)
-    verdict = _BatchVerdict.choose(calibrated, table)
-    k, n = alarms_and_events(verdict.verdicts(table))
-    rng = np.random.default_rng([0, 2])
+    verdict, rng = _Verdict(counts, calibrated), np.random.default_rng([0, 2])
+    k, n = verdict.alarms()
     sides = calibrated.clean_shares, calibrated.shifted_shares
-    likeliest = _alarm_curve(verdict, *sides, POSSIBLE * EACH // 4, rng)
+    likeliest = verdict.curve(*sides, POSSIBLE * EACH // 4, rng)
     possible = zip(*calibrated.draw_shares(POSSIBLE, 0, added=0.5), strict=True)
-    curves = [_alarm_curve(verdict, *drawn, EACH, rng) for drawn in possible]
-    points, middles = np.linspace(0.0, 1.0, POINTS), _at_angle((np.arange(CELLS) + 0.5) / CELLS)
+    curves = [verdict.curve(*drawn, EACH, rng) for drawn in possible]
+    points, middles = np.linspace(0.0, 1.0, POINTS), at_angle((np.arange(CELLS) + 0.5) / CELLS)
     # The interval is that of a posterior averaged over what the bins' shares may be.
     chance = np.stack([np.interp(middles, points, curve) for curve in curves])
     # Windows of as many batches and alarms say the same: each pair is worked out once.
@@ -80,92 +113,5 @@ def mixed_batch_rate(
     return Rates.of((value, *ends), confidence)
 
 
-@dataclass(frozen=True, eq=False)
-class _BatchVerdict:
-    """Which batches of one size are called shifted."""
-
-    size: int
-    evidence: Floats
-    """What an event of each bin adds."""
-    threshold: Threshold
-
-    @classmethod
-    def choose(cls, calibrated: Calibrated, table: Floats) -> _BatchVerdict:
-        """The cut of best TPR + TNR for the table's batches; kinds of shift weigh the same."""
-        size = int(table.sum(axis=-1).max(initial=1.0))
-        rng, evidence = np.random.default_rng(0), calibrated.log_ratio
-        clean, shifted = (
-            rng.multinomial(size, shares, DRAWS) @ evidence / size
-            for shares in (calibrated.clean_shares, calibrated.shifted_shares)
-        )
-        return cls(size, evidence, at_balanced_accuracy(clean, shifted))
-
-    def alarmed(self, counts: ArrayLike) -> Bools:
-        """Which batches (events by bin in the last axis) are called shifted; an empty one is not."""
-        table = np.asarray(counts, dtype=np.float64)
-        n = table.sum(axis=-1)
-        score = table @ self.evidence / np.maximum(n, 1.0)
-        result: Bools = self.threshold.verdict(score) & (n > 0.0)
-        return result
-
-    def verdicts(self, table: Floats) -> Floats:
-        """By window, the batches that are cleared and alarmed; one without events is neither."""
-        alarmed, some = self.alarmed(table), table.sum(axis=-1) > 0.0
-        return alarm_counts(alarmed.sum(axis=-1), some.sum(axis=-1))
-
-    def counted(self, calibrated: Calibrated) -> Calibrated:
-        """Batches cleared and alarmed by kind: as many as the rows fill, shares by drawing many."""
-        rng, rows = np.random.default_rng([0, 1]), [calibrated.clean, *calibrated.shifted]
-        table = []
-        for kind, row in zip(("clean", *calibrated.kinds), rows, strict=True):
-            batches = row.sum() / self.size
-            if batches < 1.0:
-                raise CannotTell(
-                    f"the {row.sum():,.0f} calibration rows of {kind} fill no batch of {self.size}"
-                )
-            share = self.alarmed(rng.multinomial(self.size, row / row.sum(), DRAWS)).mean()
-            table.append([(1.0 - share) * batches, share * batches])
-        return Calibrated(np.array(table[0]), np.array(table[1:]), calibrated.kinds)
-
-
-def _alarm_curve(
-    verdict: _BatchVerdict, clean: Floats, shifted: Floats, batches: int, rng: np.random.Generator
-) -> Floats:
-    """The share of mixed batches that alarm, rate by rate; what falls between rates is chance."""
-    rate = np.linspace(0.0, 1.0, POINTS)[:, None]
-    mixed = _normalised(rate * shifted + (1.0 - rate) * clean)
-    drawn = rng.multinomial(verdict.size, mixed[:, None, :], (POINTS, batches))
-    alarmed = verdict.alarmed(drawn).sum(axis=1)
-    result: Floats = np.maximum.accumulate((alarmed + 0.5) / (batches + 1.0))
-    return result
-
-
-def densest(mass: Floats, confidence: float) -> tuple[Floats, Floats]:
-    """The ends of the heaviest cells (even in angle) that hold this much of the mass.
-
-    Equal tails would leave out the rates 0 and 1 even if they are the likeliest, and streams without
-    any shift are common.
-
-    >>> [round(float(end), 3) for end in densest(np.array([0.6, 0.3, 0.06, 0.04]), 0.8)]
-    [0.0, 0.5]
-    """
-    cells = mass.shape[-1]
-    order = np.argsort(-mass, axis=-1, kind="stable")
-    ranked = np.take_along_axis(mass, order, axis=-1)
-    before = np.cumsum(ranked, axis=-1) - ranked
-    inside = before < confidence * ranked.sum(axis=-1, keepdims=True)
-    held = np.empty(mass.shape, dtype=bool)
-    np.put_along_axis(held, order, inside, axis=-1)
-    first, last = held.argmax(axis=-1), cells - held[..., ::-1].argmax(axis=-1)
-    return _at_angle(first / cells), _at_angle(last / cells)
-
-
-def _at_angle(part: ArrayLike) -> Floats:
-    """The share at this part of the way from 0 to 1 in angle, on which Jeffreys' prior is even."""
-    result: Floats = np.sin(np.asarray(part, dtype=np.float64) * (math.pi / 2.0)) ** 2
-    return result
-
-
 def _normalised(mass: Floats) -> Floats:
-    result: Floats = mass / mass.sum(axis=-1, keepdims=True)
-    return result
+    return np.asarray(mass / mass.sum(axis=-1, keepdims=True))

@@ -91,5 +91,4 @@ def _outside(trace: Floats, calibrated: Calibrated) -> np.ndarray:
 
 
 def _share(k: Floats, size: Floats) -> Floats:
-    result: Floats = k / np.where(size > 0.0, size, 1.0)
-    return result
+    return np.asarray(k / np.where(size > 0.0, size, 1.0))

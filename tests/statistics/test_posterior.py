@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from roadworthy.analysis.risk.quantiles import RESOLUTION, histogram, quantiles, with_chance
+from roadworthy.statistics.posterior import RESOLUTION, histogram, quantiles, with_chance
 
 
 @given(
