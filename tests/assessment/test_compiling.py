@@ -197,17 +197,16 @@ def test_several_events_are_priced_in_the_run_and_in_its_monitor(user: Path) -> 
     assert bundle.constants == {"p_adversarial": 0.1, "accuracy_adversarial": 0.3}
     assert note in bundle.made["notes"] and bundle.tree.parameters == tuple(right)
     # Whatever the stream, a tenth of what would be clean is right in three cases of ten; only the rest is told by the scores.
-    monitor = Monitor(bundle)
     level = drawn(400, 3)["images"].mean(axis=(1, 2))
     sure = 1 / (1 + np.exp(-np.abs(level - 128) / 30))
-    monitor.update(
-        Events(None, None, columns={"max_softmax": 1 - sure, "deep_gini": 2 * sure * (1 - sure)})
-    )
-    state, wrong_clean = monitor.risk(), 1 - bundle.calibration.accuracy("clean")
-    assert state.risk == pytest.approx(
-        1 + 89 * (1 - state.accuracy + 0.1 * (0.7 - wrong_clean)), abs=1.0
-    )
-    assert state.risk > 1 + 89 * (1 - state.accuracy) + 3.0, "more than without the other event"
+    columns = {"max_softmax": 1 - sure, "deep_gini": 2 * sure * (1 - sure)}
+    cells = bundle.calibration.place(columns)
+    counts = np.bincount(cells, minlength=bundle.calibration.cells)[None, :]
+    found, wrong_clean = bundle.estimator.estimate(counts), 1 - bundle.calibration.accuracy("clean")
+    expected = 1 + 89 * (1 - found.accuracy[0] + 0.1 * (0.7 - wrong_clean))
+    assert found.risk[0] == pytest.approx(expected, abs=1.0)
+    more_than = 1 + 89 * (1 - found.accuracy[0]) + 3.0
+    assert found.risk[0] > more_than, "more than without the other event"
 
 
 def test_probabilities_and_the_share_of_filtered_cases_are_expected(user: Path) -> None:
