@@ -12,7 +12,6 @@ from sorter import SMALL, bundle_of, drawn, laid_out, run
 
 from roadworthy.analysis.risk.refusal import rows_by_alarm
 from roadworthy.assessment.assess import Run
-from roadworthy.monitor import Events, Monitor
 
 COSTS = {"right": 1.0, "wrong": 50.0, "necessary": 8.0, "unnecessary": 10.0}
 FAIL_SAFE = (
@@ -67,13 +66,11 @@ def test_a_stream_of_the_test_cases_costs_what_their_alarms_and_answers_cost(
         np.where(wrong, COSTS["necessary"], COSTS["unnecessary"]),
         np.where(wrong, COSTS["wrong"], COSTS["right"]),
     )
-    monitor = Monitor(bundle)
-    monitor.update(
-        Events(columns={name: cases[f"score.{name}"][noisy] for name in bundle.calibration.names})
-    )
-    told = monitor.risk(1000)
-    assert told.risk_low <= paid.mean() <= told.risk_high
-    assert told.risk == pytest.approx(paid.mean(), rel=0.1)
+    columns = {name: cases[f"score.{name}"][noisy] for name in bundle.calibration.names}
+    cells = bundle.calibration.place(columns)
+    found = bundle.estimator.estimate([np.bincount(cells, minlength=bundle.calibration.cells)])
+    assert found.risk_low[0] <= paid.mean() <= found.risk_high[0]
+    assert found.risk[0] == pytest.approx(paid.mean(), rel=0.1)
 
 
 def test_where_every_class_has_its_own_threshold_the_monitor_says_whose_alarms_it_takes(

@@ -106,7 +106,7 @@ def test_it_comes_back_from_disk(name, fitted, tmp_path):
         again.score(trace(OTHERS)), fitted[name].score(trace(OTHERS)), rtol=1e-9, atol=1e-11
     )
     assert json.loads((tmp_path / "supervisor.json").read_text())["supervisor"] == name
-    with pytest.raises(ValueError, match="seed=3"):
+    with pytest.raises(ValueError, match="'seed': 3"):
         get("supervisors", name).bind(epochs=4).load(tmp_path)
 
 
