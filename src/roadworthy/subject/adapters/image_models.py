@@ -14,6 +14,7 @@ every worker.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -86,7 +87,7 @@ def takes_images(task: Task, adapter: str) -> None:
         )
 
 
-class ImageModule:
+class ImageModule(ABC):
     """What modules that take images in batches have in common."""
 
     kind: Kind
@@ -109,9 +110,9 @@ class ImageModule:
         answers = self.batch({"image": [inputs["image"]]}, Context(ids=("",)))
         return {"output": answers.outputs["output"][0]}, state
 
+    @abstractmethod
     def batch(self, inputs: Mapping[str, Sequence[Any]], context: Context) -> Answers:
         """The answers for the images, and what else is asked for."""
-        raise NotImplementedError
 
 
 def joined_columns(parts: Sequence[Any]) -> Any:
