@@ -143,7 +143,7 @@ def ours(rows: int) -> Timed:
                 )
                 if asking:
                     monitor.risk(100)
-            len(monitor.state.buckets)  # what waits to be counted is counted
+            monitor.state.buckets.total()  # what waits to be counted is counted
 
         return work
 

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from roadworthy.analysis.risk.rates import Calibrated, Rates
-from roadworthy.analysis.risk.rates.base import BIN_PRIOR, alarms_and_events, bin_counts
+from roadworthy.analysis.risk.rates import BIN_PRIOR, Calibrated, Rates, alarms_and_events
 from roadworthy.statistics.arguments import tail_probability
 from roadworthy.statistics.posterior import densest
 
@@ -34,10 +33,10 @@ def likelihood_rate(
     counts: ArrayLike, calibrated: Calibrated, *, confidence: float = 0.95
 ) -> Rates:
     """The rate that makes the score bins of each window (in the last axis) most likely."""
-    if calibrated.bins == 2:
+    if len(calibrated.clean) == 2:
         calibrated.check_verdicts()
-    table = bin_counts(counts, calibrated.bins)
-    rows, shape = table.reshape(-1, calibrated.bins), table.shape[:-1]
+    table = np.asarray(counts, dtype=np.float64)
+    rows, shape = table.reshape(-1, len(calibrated.clean)), table.shape[:-1]
     tail, some = tail_probability(confidence, "two"), rows.any(axis=1)
     low, high = score_interval(rows, calibrated, tail)
     ends = (

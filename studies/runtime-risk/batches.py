@@ -22,7 +22,8 @@ from roadworthy.analysis.calibration import at_balanced_accuracy
 from roadworthy.analysis.risk.calibration import fit_calibration
 from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import accuracy_tree
-from roadworthy.analysis.risk.rates import Calibrated, alarm_counts, rogan_gladen
+from roadworthy.analysis.risk.rates import Calibrated, alarm_counts
+from roadworthy.analysis.risk.rates.rogan_gladen import rogan_gladen
 from roadworthy.analysis.simulation.streams import BATCHES as SIZES
 
 DRAWS, PER = 1000, 10

@@ -29,7 +29,8 @@ from roadworthy.analysis.risk.prototypes import (
     detector_tree,
     live_parameters,
 )
-from roadworthy.analysis.risk.rates import Calibrated, alarm_counts, rogan_gladen
+from roadworthy.analysis.risk.rates import Calibrated, alarm_counts
+from roadworthy.analysis.risk.rates.rogan_gladen import rogan_gladen
 from roadworthy.analysis.risk.tree import expectation, worth
 
 TREES = {

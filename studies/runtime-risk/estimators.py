@@ -19,14 +19,8 @@ from roadworthy.analysis.calibration import at_balanced_accuracy
 from roadworthy.analysis.risk.calibration import fit_calibration
 from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import accuracy_tree
-from roadworthy.analysis.risk.rates import (
-    Calibrated,
-    Rates,
-    alarm_counts,
-    mean_rate,
-    paper_fallback_rate,
-    rogan_gladen,
-)
+from roadworthy.analysis.risk.rates import Calibrated, Rates, alarm_counts
+from roadworthy.analysis.risk.rates.rogan_gladen import mean_rate, paper_fallback_rate, rogan_gladen
 from roadworthy.analysis.simulation.estimators import Cbpe, Estimated
 from roadworthy.statistics.fusion import features, fit_logistic, ranks
 

@@ -18,14 +18,8 @@ from protocol import CLEAN_CALIBRATION, CLEAN_STREAM
 from study import TABLES, write
 from trials import RATES, WINDOW, Scores, trials
 
-from roadworthy.analysis.risk.rates import (
-    Calibrated,
-    Rates,
-    alarm_counts,
-    mean_rate,
-    paper_fallback_rate,
-    rogan_gladen,
-)
+from roadworthy.analysis.risk.rates import Calibrated, Rates, alarm_counts
+from roadworthy.analysis.risk.rates.rogan_gladen import mean_rate, paper_fallback_rate, rogan_gladen
 from roadworthy.analysis.simulation.streams import detector_grid
 
 DRAWS = 2000

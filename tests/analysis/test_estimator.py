@@ -135,7 +135,7 @@ def test_the_second_opinion_moves_the_accuracy_towards_what_confidence_shows(cal
     counts = [
         np.bincount(calibration.place(s), minlength=calibration.cells) for s in (scores, unsure)
     ]
-    opinion = sure._read(*sure._checked(np.array(counts), 1.0, 1.0)).opinion
+    opinion = sure._read(*sure._windows(np.array(counts), 1.0, 1.0)).opinion
     assert abs(opinion[0]) < 0.02 and opinion[1] < -0.01
     with_it = sure.estimate(np.array(counts))
     assert with_it.accuracy[1] < with_it.accuracy[0] - 0.1
@@ -289,23 +289,6 @@ def test_constants_are_probabilities_or_counts(calibration):
     for wrong in ({}, {"p_noticed": 1.5}, {"p_noticed": 0.5, "p_shift": 0.1}):
         with pytest.raises(ValueError, match=r"p_noticed|p_shift"):
             Estimator(calibration, tree, constants=wrong)
-
-
-@pytest.mark.parametrize(
-    ("counts", "options"),
-    [
-        (np.zeros(3), {}),
-        (np.full(1, np.nan), {}),
-        (None, {"shrink": 0.0}),
-        (None, {"filled": 1.5}),
-        (None, {"confidence": 1.0}),
-    ],
-)
-def test_what_is_no_window_is_refused(calibration, counts, options):
-    with pytest.raises(ValueError):
-        Estimator(calibration, accuracy_tree()).estimate(
-            np.ones(calibration.cells) if counts is None else counts, **options
-        )
 
 
 def coverage(rows: int, n: int, of: str, kinds: tuple[str, ...], tries: int = 400) -> np.ndarray:

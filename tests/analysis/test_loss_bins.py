@@ -1,4 +1,4 @@
-"""Trees of loss bins cost what their rows do, and classes of loss together what the tree does."""
+"""Bins of loss cost what their rows do, and classes of loss together what the tree does."""
 
 from __future__ import annotations
 
@@ -11,62 +11,56 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_event_trees import trees, values
 
-from roadworthy.analysis.risk.expected_cost import CountedCases, assess_risk
-from roadworthy.analysis.risk.loss_bins import loss_tree, outcome_classes, score_classes
+from roadworthy.analysis.risk.expected_cost import (
+    BINS,
+    CountedCases,
+    assess_risk,
+    loss_bins,
+    outcome_classes,
+    score_classes,
+)
 from roadworthy.analysis.risk.prototypes import (
     POLYP_COSTS,
     base_tree,
     detector_tree,
     several_events,
 )
-from roadworthy.analysis.risk.tree import Tree, endings, evaluate, expectation
+from roadworthy.analysis.risk.tree import endings, evaluate
 
 rows = st.lists(st.tuples(st.integers(0, 9), st.floats(0, 50)), min_size=1, max_size=60)
 
 
-@given(rows, st.integers(1, 8))
-def test_the_expectation_is_the_mean_loss_of_the_calibration_rows(table, bins):
+def binned(cells, losses, *, weights=None, edges=()):
+    weights = np.ones(len(cells)) if weights is None else weights
+    return loss_bins(np.asarray(cells), np.asarray(losses, dtype=float), np.asarray(weights), edges)
+
+
+@given(rows)
+def test_bins_cost_together_the_mean_loss_of_their_rows(table):
     cells, losses = (np.array(column) for column in zip(*table, strict=True))
     cells = np.unique(cells, return_inverse=True)[1]
-    plain = loss_tree(cells, losses, bins=bins)
-    assert expectation(plain.tree, plain.values) == pytest.approx(
-        losses.mean(), rel=1e-9, abs=1e-12
-    )
-    assert len(plain.ranges) <= bins
-    assert Tree.from_dict(plain.tree.to_dict()) == plain.tree
+    _, classes = binned(cells, losses)
+    assert math.fsum(c.adds for c in classes) == pytest.approx(losses.mean(), rel=1e-9, abs=1e-12)
+    assert len(classes) <= BINS
 
 
 def test_cells_of_similar_expected_loss_share_a_bin_of_about_equal_rows():
     rng = np.random.default_rng(0)
     cells = np.repeat(np.arange(20), 50)
     losses = rng.exponential(1.0 + (cells * 7) % 20)
-    made = loss_tree(cells, losses, bins=4)
+    bin_of_cell, classes = binned(cells, losses)
     expected = np.array([losses[cells == c].mean() for c in range(20)])
-    ranges = [expected[made.bin_of_cell == b] for b in range(4)]
+    ranges = [expected[bin_of_cell == b] for b in range(BINS)]
     assert all(a.max() < b.min() for a, b in itertools.pairwise(ranges))
-    assert [len(r) for r in ranges] == [5, 5, 5, 5]
-    costs = [leaf.cost for _, leaf in endings(made.tree)]
-    assert costs == pytest.approx(
-        [losses[np.isin(cells, np.flatnonzero(made.bin_of_cell == b))].mean() for b in range(4)]
+    assert [len(r) for r in ranges] == [4] * BINS
+    assert [c.expected_loss for c in classes] == pytest.approx(
+        [losses[np.isin(cells, np.flatnonzero(bin_of_cell == b))].mean() for b in range(BINS)]
     )
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"cells": [0, 1], "losses": [1.0]}, "a finite loss"),
-        ({"cells": [], "losses": []}, "needs a cell"),
-        ({"cells": [0], "losses": [np.nan]}, "a finite loss"),
-    ],
-)
-def test_rows_that_make_no_tree_are_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        loss_tree(arguments.pop("cells"), arguments.pop("losses"), **arguments)
-
-
 def test_losses_that_differ_by_rounding_alone_share_a_bin():
-    losses = [0.3, 0.1 + 0.2, 20.0, 30.0]
-    assert len(loss_tree(np.arange(4), losses, bins=2).ranges) == 2
+    losses, weights = [0.3, 0.1 + 0.2, 20.0, 30.0, 40.0, 50.0], [1.0, 1.0, 9.0, 9.0, 9.0, 9.0]
+    assert binned(np.arange(6), losses, weights=weights)[0].tolist()[:2] == [0, 0]
 
 
 edges = st.lists(st.integers(-50, 150), max_size=4, unique=True).map(sorted)
@@ -78,11 +72,12 @@ def test_classes_of_outcomes_are_the_tree_and_lie_between_their_edges(tree, para
     assert math.fsum(c.probability for c in found) == pytest.approx(1.0)
     assert math.fsum(c.adds for c in found) == pytest.approx(whole.expectation, abs=1e-6)
     costs = {(*path, leaf.outcome): leaf.cost for path, leaf in endings(tree)}
-    assert sorted(end for c in found for end in c.leaves) == sorted(costs)
-    for one in found:
+    ends = [[(*end["path"], end["outcome"]) for end in c.leaves] for c in found]
+    assert sorted(itertools.chain(*ends)) == sorted(costs)
+    for one, inside in zip(found, ends, strict=True):
         assert {one.low, one.high} <= {-math.inf, math.inf, *between} or not between
         assert all(
-            one.low <= costs[end] and (costs[end] < one.high or not between) for end in one.leaves
+            one.low <= costs[end] and (costs[end] < one.high or not between) for end in inside
         )
         assert one.adds == pytest.approx(one.probability * one.expected_loss, abs=1e-6)
 
@@ -151,19 +146,8 @@ def test_there_are_no_classes_of_scores_where_they_would_say_something_else():
 
 def test_weights_count_rows_as_often_as_they_say():
     cells, losses, weights = [0, 0, 1, 1], [0.0, 4.0, 10.0, 20.0], [3.0, 1.0, 1.0, 1.0]
-    made = loss_tree(cells, losses, weights=weights, bins=2)
-    assert [leaf.cost for _, leaf in endings(made.tree)] == pytest.approx([1.0, 15.0])
-    assert expectation(made.tree, made.values) == pytest.approx(np.average(losses, weights=weights))
-    assert loss_tree(cells, losses, edges=[5]).ranges == ((-math.inf, 5.0), (5.0, math.inf))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"weights": [1.0]}, "a weight"),
-        ({"edges": [5.0, 1.0]}, "edges must rise"),
-    ],
-)
-def test_weights_and_edges_that_are_none_are_refused(options, message):
-    with pytest.raises(ValueError, match=message):
-        loss_tree([0, 1], [1.0, 2.0], **options)
+    _, classes = binned(cells, losses, weights=weights)
+    assert [c.expected_loss for c in classes] == pytest.approx([1.0, 15.0])
+    assert math.fsum(c.adds for c in classes) == pytest.approx(np.average(losses, weights=weights))
+    _, between = binned(cells, losses, edges=[5])
+    assert [(c.low, c.high) for c in between] == [(-math.inf, 5.0), (5.0, math.inf)]

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from roadworthy.analysis.risk.calibration import fit_calibration
-from roadworthy.analysis.risk.estimator import Estimator
+from roadworthy.analysis.risk.estimator import Estimator, costs_of
 from roadworthy.analysis.risk.prototypes import accuracy_tree, cost_tree
-from roadworthy.analysis.risk.tolerable import costs_of
 from roadworthy.analysis.risk.tree import expectation
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from roadworthy.monitor import Coverage
 from roadworthy.monitor.compile import LabelledRows, left_out
-from roadworthy.monitor.estimate import Coverage
 
 
 @pytest.fixture(scope="module")

@@ -58,43 +58,19 @@ def test_labels_correct_what_the_state_says(bundle):
     assert monitor.risk(200).audited is None, "labels of earlier events correct nothing"
 
 
-def test_a_label_of_an_event_long_gone_needs_its_cell_and_time(bundle):
+def test_a_label_that_cannot_be_counted_is_refused(bundle):
     monitor = Monitor(bundle)
     monitor.update(Events(["a"], [1.0], cells=[3]))
     with pytest.raises(EventError, match="'b' is not among the last 1 events"):
         monitor.label("b", True)
-    monitor.label("b", False, 0.5, cell=7, time=-100.0)
-    label = monitor.state.labels.given["b"]
-    assert (label.cell, label.correct) == (7, False)
     with pytest.raises(EventError, match="id"):
-        monitor.label(None, True, cell=7, time=-50.0)
+        monitor.label(None, True)
     with pytest.raises(EventError, match="probability"):
         monitor.label("a", True, 0.0)
-    with pytest.raises(EventError, match="cell"):
-        monitor.label("c", True, cell=99_999, time=1.0)
-
-
-def test_a_label_of_an_event_outside_the_stream_or_of_another_subject_is_refused(bundle):
-    monitor = Monitor(bundle)
-    monitor.label("before there was anything to hold it against", True, cell=3, time=5.0)
-    monitor.update(Events(["a", "b"], [1e6, 1e6 + 60.0], cells=[3, 4]))
-    ends = monitor.state.buckets.start - bundle.lateness, 1e6 + 60.0 + bundle.lateness
-    for i, time in enumerate(ends):
-        monitor.label(f"old {i}", True, cell=3, time=time)
-    for time, says in (
-        (ends[0] - 1.0, "clock"),
-        (ends[1] + 1.0, "clock"),
-        (np.nan, "clock"),
-        (np.inf, "clock"),
-    ):
-        with pytest.raises(EventError, match=says):
-            monitor.label("c", True, cell=3, time=time)
-    monitor.label("a", True, cell=3, time=-1e9)  # an event that is held says itself when it was
     with pytest.raises(EventError, match=r"are of 'lesion-2\.4\.0'; this monitor watches"):
         monitor.label("a", False, subject="lesion-2.4.0")
-    monitor.label("b", False, subject="lesion-2.3.1")
-    labels = monitor.state.labels
-    assert labels.counted == 5 and sum(not label.correct for label in labels.given.values()) == 1
+    monitor.label("a", False, subject="lesion-2.3.1")
+    assert monitor.state.labels.counted == 1
 
 
 def test_the_bundle_learns_nothing_from_labels(bundle):
@@ -208,9 +184,7 @@ def test_intervals_hold_what_the_windows_own_events_cost_though_some_have_no_lab
         monitor = Monitor(bundle)
         monitor.update(Events(np.arange(n), np.arange(float(n)), cells=cells))
         labelled = alarm if share == "detected" else rng.random(n) < share
-        monitor.label_all(
-            [(int(i), bool(right[i]), 1.0, None, None) for i in np.flatnonzero(labelled)]
-        )
+        monitor.label_all([(int(i), bool(right[i]), 1.0) for i in np.flatnonzero(labelled)])
         costs = POLYP_COSTS
         answered = np.where(right, costs.right, costs.wrong)
         cost = np.where(alarm, np.where(right, costs.unnecessary, costs.necessary), answered).mean()
@@ -226,12 +200,12 @@ def test_what_fully_labelled_events_cost_is_not_in_doubt(fading):
     monitor = Monitor(fading)
     right = np.arange(100) % 4 > 0
     monitor.update(Events(np.arange(100), np.arange(100.0), columns={"energy": np.zeros(100)}))
-    monitor.label_all([(i, bool(right[i]), 1.0, None, None) for i in range(100)])
+    monitor.label_all([(i, bool(right[i]), 1.0) for i in range(100)])
     found = monitor.risk("100").audited
     assert found.risk_low == found.risk == found.risk_high == pytest.approx(0.25)
     monitor = Monitor(fading)
     monitor.update(Events(np.arange(100), np.arange(100.0), columns={"energy": np.zeros(100)}))
-    monitor.label_all([(i, bool(right[i]), 1.0, None, None) for i in range(100) if i % 10])
+    monitor.label_all([(i, bool(right[i]), 1.0) for i in range(100) if i % 10])
     found = monitor.risk("100").audited
     assert (
         found.risk_high - found.risk_low

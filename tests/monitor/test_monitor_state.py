@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roadworthy.monitor import Bundle, EventError, Events, Monitor
-from roadworthy.monitor.buckets import Buckets
 from roadworthy.monitor.events import id_order
 from roadworthy.monitor.labels import LabelledEvent
 from roadworthy.monitor.state import (
+    Buckets,
     Recent,
     State,
     StateError,
@@ -195,7 +195,7 @@ def test_buckets_grow_with_the_logarithm_of_time():
         buckets.add(
             np.linspace(day, day + 1, 500, endpoint=False) * 86_400.0, np.zeros(500, dtype=np.int16)
         )
-        sizes.append(len(buckets))
+        sizes.append(len(buckets.spans()))
     assert max(sizes) <= 16 + 8 * 16, "16 young ones, and 8 for every doubling"
     assert buckets.total().tolist() == [200_000, 0, 0]
     spans = [span for span, _ in buckets.spans()]
@@ -208,7 +208,8 @@ def test_events_stand_by_time_and_id(events, capacity, cuts):
     by_hand = sorted((time, id_order(name)) for name, time in events)[-capacity:]
     recent, at = Recent(capacity), 0
     while at < len(events):
-        part = events[at : at + (cuts[at % len(cuts)] if cuts else 7)]
+        # A call brings no more than are held: a state takes more one by one.
+        part = events[at : at + min(cuts[at % len(cuts)] if cuts else 7, capacity)]
         names, times = [name for name, _ in part], np.array([time for _, time in part])
         assert recent.claim(times, names)
         recent.put(times, np.zeros(len(part), dtype=np.int16), names)
@@ -274,8 +275,6 @@ def test_a_replica_is_merged_once():
             merge_states(whole, again)
     with pytest.raises(EventError, match="was merged before"):
         merge_states(state(), [a, a])
-    with pytest.raises(EventError, match="different bundles"):
-        merge_states(whole, [state(capacity=7)])
     assert whole.counted == 2
 
 

@@ -110,23 +110,12 @@ def test_events_cannot_walk_the_clock_ahead(made, tmp_path):
     assert counting.commit([Single("meanwhile", clock + 86_410.0, None, 0)]) == [ONE]
 
 
-def test_labels_of_events_that_are_gone_need_their_cell_and_time(made, counting):
+def test_labels_of_events_that_are_not_held_are_not_kept(made, counting):
     counting.commit([batch_of(events(10), made)])
-    old = Label("long gone", True, 0.5, 3, START - 1000.0)
-    found = counting.commit([[Label("e3", False), Label("nobody", True), old]])
+    found = counting.commit([[Label("e3", False), Label("nobody", True), Label("e4", True, 0.5)]])
     assert found == [Labelled(2, ("nobody",), without_probability=1)]
     labels = counting.monitor.state.labels
     assert sorted(labels.weighed(mark).probability for mark in labels.given) == [0.5, 1.0]
-
-
-@pytest.mark.parametrize("apart", [1e8, -1e8])
-def test_a_label_of_an_event_outside_the_stream_is_refused_and_not_kept(made, counting, apart):
-    counting.commit([batch_of(events(10), made)])
-    far = Label("far off", True, 0.5, 3, START + apart)
-    (refused,) = counting.commit([[Label("e3", True), far]])
-    assert isinstance(refused, EventError) and "'far off'" in str(refused)
-    assert not counting.monitor.state.labels.given, "a post is accepted whole or not at all"
-    assert [kind for _, kind, _ in counting.file.restored()[1]] != [LABELS]
 
 
 def test_a_label_holds_though_its_event_is_pushed_out_in_the_same_moment(tmp_path):
@@ -142,12 +131,13 @@ def test_a_label_holds_though_its_event_is_pushed_out_in_the_same_moment(tmp_pat
 
 
 def test_a_label_that_cannot_be_counted_takes_no_other_post_with_it(made, counting):
-    bad = [Label("g1", True, 1.0, 3, START), Label("bad", True, 1.0, 9999, START)]
-    first, second = (single_of(event, made) for event in events(2))
-    found = counting.commit([first, bad, [Label("g2", True, 1.0, 3, START)], second])
+    counting.commit([batch_of(events(3, first=10), made)])
+    bad = [Label("e10", True, 1.0), Label("e11", True, 9999.0)]
+    first, second = (single_of(event, made) for event in events(2, first=20))
+    found = counting.commit([first, bad, [Label("e12", True, 1.0)], second])
     assert isinstance(found[1], EventError) and "9999" in str(found[1])
     assert found[:1] + found[2:] == [ONE, Labelled(1, ()), ONE]
-    assert counting.monitor.state.counted == 2 and len(counting.monitor.state.labels.given) == 1
+    assert counting.monitor.state.counted == 5 and len(counting.monitor.state.labels.given) == 1
     before = counting.monitor.to_bytes()
     assert killed(counting).monitor.to_bytes() == before
 
@@ -168,9 +158,7 @@ def test_a_label_that_cannot_be_counted_takes_no_other_post_with_it(made, counti
 def test_whatever_is_in_a_group_disk_and_memory_stay_equal(made, tmp_path_factory, posts):
     counting = counting_at(tmp_path_factory.mktemp("equal") / "s.sqlite", made)
     group = [
-        Single(name, START + i, None, cell)
-        if kind == "event"
-        else [Label(name, True, 0.5, cell, START)]
+        Single(name, START + i, None, cell) if kind == "event" else [Label(name, True, 0.5)]
         for i, (kind, name, cell) in enumerate(posts)
     ]
     for (kind, name, _), outcome in zip(posts, counting.commit(group), strict=True):
@@ -215,13 +203,12 @@ def test_a_post_that_fails_while_it_is_counted_is_undone_on_disk_too(
 
 
 def test_a_log_that_holds_what_cannot_be_counted_is_opened_without_it(made, counting):
-    counting.commit([single_of(events(1)[0], made)])
-    bad = [["g1", True, 1.0, 3, START], ["bad", True, 1.0, 9999, START]]
-    good = [["g2", True, 1.0, 3, START]]
+    counting.commit([batch_of(events(3), made)])
+    bad, good = [["e0", True, 1.0], ["e1", True, 9999.0]], [["e2", True, 1.0]]
     for row in (json.dumps(bad).encode(), b"no JSON", json.dumps(good).encode()):
         counting.file.append([(LABELS, row)])
     again = killed(counting)
-    assert again.monitor.state.counted == 1 and len(again.monitor.state.labels.given) == 1
+    assert again.monitor.state.counted == 3 and len(again.monitor.state.labels.given) == 1
 
 
 def after_a_kill(path: Path, folder: Path, made: Bundle) -> bytes:

@@ -239,14 +239,12 @@ def test_a_batch_survives_the_log(events):
 def test_labels_are_read_in_every_form_and_refused_with_their_line(reader):
     label = {"id": "a", "correct": True}
     for body in (json.dumps(label), json.dumps([label]), json.dumps(label) + "\n"):
-        assert reader.labels(body.encode()) == [("a", True, None, None, None)]
+        assert reader.labels(body.encode()) == [("a", True, None)]
     for wrong in (
         {"id": "b"},
         {"id": "b", "correct": "yes"},
         {"id": "b", "correct": True, "probability": 0},
         {"id": "b", "correct": True, "cell": 1},
-        {"id": "b", "correct": True, "cell": 9999, "time": 1},
-        {"id": "b", "correct": True, "cell": 1, "time": 1.7e15},
         {"id": "b", "right": True},
         5,
     ):

@@ -11,7 +11,7 @@ import pytest
 from monitored import START, Service, events, serving
 
 SURROGATE = b'{"id": "\\ud800", "time": %d, "scores": {"knn": 0.1, "energy": 0.1}}' % int(START)
-NO_CELL = {"id": "zz", "correct": True, "cell": 9999, "time": START}
+NO_CHANCE = {"id": "zz", "correct": True, "probability": 1e999}
 
 
 @pytest.fixture(scope="module")
@@ -22,8 +22,8 @@ def service(bundle_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 @pytest.mark.parametrize(
     ("path", "bad"),
-    [("/v1/labels", json.dumps(NO_CELL).encode()), ("/v1/events", SURROGATE)],
-    ids=["cell", "surrogate"],
+    [("/v1/labels", json.dumps(NO_CHANCE).encode()), ("/v1/events", SURROGATE)],
+    ids=["probability", "surrogate"],
 )
 def test_the_posts_beside_a_bad_one_are_answered_as_if_it_were_not_there(service, path, bad):
     first = 1000 if path == "/v1/labels" else 2000
@@ -36,7 +36,7 @@ def test_the_posts_beside_a_bad_one_are_answered_as_if_it_were_not_there(service
     assert service.ask("GET", "/health").status == 200 and service.counted() == before + 20
     refused = service.post(bad, path)
     assert refused.json["line"] == 1 and (
-        "cell" in refused.json["error"] or "UTF-8" in refused.json["error"]
+        "probability" in refused.json["error"] or "UTF-8" in refused.json["error"]
     )
 
 
@@ -72,7 +72,7 @@ def test_the_posts_beside_a_bad_one_are_answered_as_if_it_were_not_there(service
             "/v1/events",
             b'{"id":"q","time":"0001-01-01T00:00:00+23:59","cell":%s}' % (b"9" * 30),
         ),
-        ("POST", "/v1/labels", b'{"id":"q","correct":true,"cell":1,"time":%s}' % (b"9" * 400)),
+        ("POST", "/v1/labels", b'{"id":"q","correct":true,"probability":%s}' % (b"9" * 400)),
         ("POST", "/v1/labels", b'{"id":"\\ud800","correct":true}'),
         ("POST", "/v1/labels", b'{"id":"q","correct":true,"probability":NaN}'),
         ("POST", "/v1/events", b'{"id":"q","time":1,"scores":{"\\ud800":NaN}}'),
@@ -89,9 +89,13 @@ def test_what_nobody_would_send_by_accident_is_refused_in_words(service, method,
 
 def test_after_a_kill_among_bad_posts_the_same_is_counted(bundle_path, tmp_path):
     known = [{"id": f"e{i}", "correct": i % 2 == 0, "probability": 0.5} for i in range(10)]
-    old = {"id": "old", "correct": True, "cell": 3, "time": START - 1000.0}
+    old = {"id": "e15", "correct": True}
     posts = [(events(20, first=20 * i), "/v1/events") for i in range(6)]
-    posts[1:1] = [([old, NO_CELL], "/v1/labels"), (SURROGATE, "/v1/events"), ([old], "/v1/labels")]
+    posts[1:1] = [
+        ([old, NO_CHANCE], "/v1/labels"),
+        (SURROGATE, "/v1/events"),
+        ([old], "/v1/labels"),
+    ]
     with serving(bundle_path, tmp_path / "s.sqlite") as service:
         service.post(*posts[0])
         with ThreadPoolExecutor(8) as pool:

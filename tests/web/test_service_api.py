@@ -112,7 +112,6 @@ def test_labels_are_weighed_by_how_they_were_drawn(service: Service):
         ({"id": "e1000", "correct": True, "probability": 0}, "above 0"),
         ({"id": "e1000", "right": True}, "Unknown key 'right'"),
         ({"correct": True}, "id must be"),
-        ({"id": "e1", "correct": True, "cell": 3, "time": 1.7e15}, "looks like microseconds"),
     ):
         refused = service.post(wrong, "/v1/labels")
         assert refused.status == 400 and says in refused.json["error"], refused.body
@@ -187,7 +186,6 @@ def test_the_bundle_says_what_the_numbers_rest_on(service: Service, made: Bundle
     assert (
         told["id"] == made.id and told["kinds"][0]["rows"] == 800 and told["alarm"]["burden"] == 9.0
     )
-    assert "50%" in told["alarm"]["rings"] and "8,100" in told["alarm"]["rings"]
     assert "synthetic" in told["notes"][0] and told["blind_to"]
     assert service.get("/health") == {"status": "ok", "bundle": made.id}
 

@@ -1,16 +1,12 @@
 """Where an alarm is decided: the rule with its burden of proof, and what is raised and cleared.
 
 An alarm is raised if the risk is more likely than not above the tolerable, even if no shift at all is
-taken to be exp(burden) times likelier beforehand. The burden is set before release by simulation such
-that clean streams raise an alarm as seldom as stated (`roadworthy.monitor.threshold`). While an alarm
-is on the burden is lifted: it is cleared if the risk is likely tolerable (hysteresis).
+taken to be exp(burden) times likelier beforehand (`roadworthy.monitor.threshold` sets the burden).
+While an alarm is on the burden is lifted: it is cleared if the risk is likely tolerable.
 
-If events are autocorrelated, tau of them say as much as one. The alarm then reads more events than
-its window, so that they still say enough, and takes its burden from a table over tau. If even the
-longest stretch says too little, no alarm can be raised.
-
-While there is no estimate, an alarm that is on is not cleared; if that lasts for a whole window, it
-is an alarm of its own ("cannot tell", until "can tell" again).
+If events are autocorrelated, tau of them say as much as one: the alarm then reads more events than its
+window, and takes its burden from a table over tau. While there is no estimate, an alarm that is on is
+not cleared; if that lasts for a whole window, it is an alarm of its own ("cannot tell").
 
 >>> table = ((1.0, 100, 9.0), (4.0, 100, 5.0), (400.0, 10_000, 6.0))
 >>> rule = AlarmRule(100, 50, "1 per month", 1000.0, table)
@@ -25,25 +21,26 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from roadworthy.analysis.risk.estimator import Odds
+from roadworthy.analysis.risk.calibration import Calibration
+from roadworthy.analysis.risk.estimator import Estimator, Odds
 from roadworthy.monitor import messages
 from roadworthy.monitor.events import Cells, Floats
 from roadworthy.monitor.messages import LEAST_SCORED
 from roadworthy.monitor.windows import CellScores
-from roadworthy.statistics.autocorrelation import FEW, FIRST, integrated_time
+from roadworthy.statistics.autocorrelation import FEW, FIRST
 
 if TYPE_CHECKING:
-    from roadworthy.analysis.risk.estimator import Estimator
     from roadworthy.monitor.bundle import Bundle
     from roadworthy.monitor.state import State
 
+Ends = Sequence[int] | NDArray[Any]
 DAYS = {"hour": 1 / 24, "day": 1.0, "week": 7.0, "month": 30.436875, "year": 365.2425}
 LIKELIER = 0.0
 """The log-odds from which on an alarm is raised: the risk is more likely than not above the limit."""
@@ -109,16 +106,6 @@ class AlarmRule:
     """Kinds of which 30% is still tolerable: no alarm is due for such a step."""
     notes: tuple[str, ...] = ()
 
-    def __post_init__(self) -> None:
-        alarms_per_day(self.false_alarms)
-        paced = self.window >= 2 and self.stride >= 1 and self.events_per_day > 0
-        tabled = bool(self.table) and bool(np.isfinite(self.table).all())
-        if not (paced and tabled and self.off <= self.on):
-            raise ValueError(
-                "An alarm needs a window of at least 2 events, a stride of at least 1, events per day "
-                f"above 0, a table of finite burdens, and off <= on, found {self}."
-            )
-
     @property
     def per_event(self) -> float:
         """False alarms an event that are accepted."""
@@ -163,9 +150,7 @@ class Alarm:
     """What the alarm watched: the log-odds with its burden of proof if it was not on, else without."""
 
 
-def counts_before(
-    cells: NDArray[Any], ends: Sequence[int] | NDArray[Any], length: int, size: int
-) -> Floats:
+def counts_before(cells: NDArray[Any], ends: Ends, length: int, size: int) -> Floats:
     """Counts by cell of the windows of so many events before each of these ends.
 
     Events without a score (-1) are left out.
@@ -182,15 +167,25 @@ def counts_before(
     counted = np.bincount((rows * size + part)[part >= 0], minlength=(len(edges) - 1) * size)
     total = np.zeros((len(edges), size))
     np.cumsum(counted.reshape(-1, size), axis=0, out=total[1:])
-    result: Floats = total[edges.searchsorted(upto)] - total[edges.searchsorted(since)]
-    return result
+    return total[edges.searchsorted(upto)] - total[edges.searchsorted(since)]
+
+
+def bins_before(
+    calibration: Calibration, cells: NDArray[Any], ends: Ends, length: int
+) -> tuple[Floats, Floats]:
+    """The same by bin of the shift score alone, and how many lie beyond the calibrated range."""
+    bins, upto = calibration.shift.bins, np.asarray(ends)
+    first = max(int(upto.min()) - length, 0)
+    part = cells[first : upto.max()]
+    places = part // (calibration.cells // bins) * 2 + part % 2
+    counts = counts_before(places, upto - first, length, 2 * bins).reshape(-1, bins, 2)
+    return counts.sum(axis=2), counts[:, :, 1].sum(axis=1)
 
 
 def odds_before(
     estimator: Estimator,
     cells: NDArray[Any],
-    ends: Sequence[int] | NDArray[Any],
-    *,
+    ends: Ends,
     length: int,
     shrink: float = 1.0,
     least: float = -math.inf,
@@ -200,114 +195,88 @@ def odds_before(
     They are minus infinity for windows in which too few events have a score, and for those whose
     evidence cannot be `least`: to work out all of them would cost more than to count the events.
     """
-    calibration = estimator.calibration
-    bins = calibration.shift.bins
-    counts = counts_before(cells // (calibration.cells // bins), ends, length, bins)
-    near = counts.sum(axis=1) >= LEAST_SCORED * length
+    bins, _ = bins_before(estimator.calibration, cells, ends, length)
+    near = bins.sum(axis=1) >= LEAST_SCORED * length
     if least > 0.0:
-        near &= estimator.most_evidence(counts, shrink=shrink) >= least
+        near &= estimator.most_evidence(bins, shrink=shrink) >= least
     found = np.full((2, len(ends)), -math.inf)
     if near.any():
-        some = counts_before(cells, np.asarray(ends)[near], length, calibration.cells)
+        some = counts_before(cells, np.asarray(ends)[near], length, estimator.calibration.cells)
         found[:, near] = estimator.odds(some, shrink=shrink)
     return Odds(*found)
 
 
-class StreamTime:
-    """The autocorrelation time of one stream, read again as the stream goes on.
+def stream_time(scores: CellScores, cells: Cells, window: int, *, sure: bool = False) -> float:
+    """The autocorrelation time of a stream's last events.
 
-    It is read from the last events without the last two of the alarm's windows: a step that is just
-    happening must not look like correlation.
+    The last two of the alarm's windows are left out: a step that is just happening must not look
+    like correlation.
     """
-
-    def __init__(self, scores: CellScores, window: int) -> None:
-        self._scores, self._window = scores, window
-        self.value = 1.0
-        """The time by which the alarm is judged."""
-        self.known = False
-        """Whether it is an estimate, not just an upper limit."""
-        self.next = self.first = max(window, FIRST)
-        """After how many events it is read again, and the first time."""
-
-    def of(self, cells: Cells, *, sure: bool = False) -> float:
-        """The time of a stream's last events."""
-        spare = 2 * self._window
-        cells = cells[-HISTORY - spare :]
-        return self._of_all(cells[:-spare] if len(cells) > 4 * spare else cells, sure=sure)
-
-    def read(self, cells: Cells, counted: int, *, keep: bool) -> None:
-        """Read it from the cells up to the event `counted`, or `keep` what is known."""
-        self.next = counted + min(SELDOM, max(OFTEN, counted // 4))
-        if keep:
-            self.next = min(self.next, counted + FEW)
-            return
-        self.value = self.of(cells, sure=True)
-        self.known = bool(np.count_nonzero(cells >= 0) >= FEW)
-
-    def lengthened(self, cells: Cells, now: int) -> bool:
-        """Whether the last events are clearly more alike than was known; the time is then theirs.
-
-        Asked before an alarm is raised: a stream whose events have become alike would else raise
-        false alarms until the next reading.
-        """
-        spare, known = 2 * self._window, self.value
-        last = cells[-LAST - spare : -spare]
-        found = self._of_all(last, sure=True) if np.count_nonzero(last >= 0) >= FEW else 1.0
-        if found <= known * (1.0 + CLEARLY * math.sqrt(20.0 * known / LAST)):
-            return False
-        self.value, self.next = found, min(self.next, now + FEW)
-        return True
-
-    def _of_all(self, cells: Cells, *, sure: bool) -> float:
-        scores = self._scores.shift[cells[cells >= 0]]
-        variance = self._scores.variance
-        return integrated_time(scores, window=self._window, variance=variance, sure=sure)
+    spare = 2 * window
+    cells = cells[-HISTORY - spare :]
+    return scores.time(cells[:-spare] if len(cells) > 4 * spare else cells, window, sure=sure)
 
 
+@dataclass
 class Watch:
     """The alarm of one stream by its scores: what is on, and what to say next."""
 
-    def __init__(self, bundle: Bundle, rule: AlarmRule, scores: CellScores) -> None:
-        self.bundle, self.rule = bundle, rule
-        self.active = False
-        """Whether an alarm is on."""
-        self.cannot_tell = False
-        """Whether there has been no estimate for so long that it is an alarm."""
-        self.doubted: int | None = None
-        """The event since which there is no estimate; None if there is one."""
-        self.time = StreamTime(scores, rule.window)
-        self._looked = 0
-        self._said: list[Alarm] = []
+    bundle: Bundle
+    rule: AlarmRule
+    scores: CellScores
+    active: bool = False
+    """Whether an alarm is on."""
+    cannot_tell: bool = False
+    """Whether there has been no estimate for so long that it is an alarm."""
+    doubted: int | None = None
+    """The event since which there is no estimate; None if there is one."""
+    looked: int = 0
+    """How many events had been counted at the last look."""
+    time: float = 1.0
+    """The autocorrelation time by which the alarm is judged."""
+    known: bool = False
+    """Whether it is an estimate, not just an upper limit."""
+    next: int = 0
+    """After how many events it is read again."""
+    said: list[Alarm] = field(default_factory=list)
+    """What is to be said of the last look."""
+
+    def __post_init__(self) -> None:
+        self.first = max(self.rule.window, FIRST)
+        """Events before which nothing is known of their correlation."""
+        self.next = self.next or self.first
+
+    @property
+    def memory(self) -> list[Any]:
+        """What another watch of the same stream goes on from: plain JSON values."""
+        return [getattr(self, part.name) for part in fields(self)[3:-1]]
 
     def due(self, counted: int) -> bool:
         """Whether there is something to look at."""
         stride = self.rule.stride
-        return counted >= min((self._looked // stride + 1) * stride, self.time.next)
+        return counted >= min((self.looked // stride + 1) * stride, self.next)
 
     def look(self, state: State) -> list[Alarm]:
         """Evaluate the windows that have become due since the last look; what is to be said."""
-        self._said = []
-        if not self.due(state.counted):
-            return []
+        self.said = []
         # Windows due before the time is read are judged by what was known then, however events come.
         self._evaluate(state)
-        while self.time.next <= state.counted:
+        while self.next <= state.counted:
             # While an alarm is on, the shift itself must not look like correlation.
-            keep = self.active and self.time.known and self._reads is not None
-            self.time.read(self._held(state, self.time.next), self.time.next, keep=keep)
+            keep = self.active and self.known and self._reads is not None
+            self._read_time(self._held(state, self.next), self.next, keep=keep)
             self._evaluate(state)
-        return self._said
+        return self.said
 
     def look_again(self, state: State) -> list[Alarm]:
         """Begin anew with what a state holds, after a merge: one look at its last window."""
         self.active, self.doubted, self.cannot_tell = False, None, False
-        self._looked, self._said = state.counted, []
-        self.time.read(state.recent.cell, state.counted, keep=False)
-        if len(state.recent) >= self.rule.window and state.counted >= self.time.first:
-            last = range(state.counted, state.counted + 1)
-            while not self._walk(state, last):
+        self.looked, self.said = state.counted, []
+        self._read_time(state.recent.cell, state.counted, keep=False)
+        if len(state.recent) >= self.rule.window and state.counted >= self.first:
+            while not self._walk(state, range(state.counted, state.counted + 1)):
                 pass  # events are more alike than was read: looked at again by the longer time
-        return self._said
+        return self.said
 
     def watched_now(self, state: State) -> float | None:
         """The log-odds that the alarm watches after the last event; None if it can read nothing."""
@@ -317,57 +286,66 @@ class Watch:
         return watched if math.isfinite(watched) else None
 
     @property
-    def memory(self) -> list[Any]:
-        """What another watch of the same stream goes on from: plain JSON values."""
-        time = self.time
-        state = self.active, self.cannot_tell, self.doubted, self._looked
-        return [*state, time.value, time.known, time.next]
-
-    @memory.setter
-    def memory(self, values: Sequence[Any]) -> None:
-        time = self.time
-        self.active, self.cannot_tell, self.doubted, self._looked, *values = values
-        time.value, time.known, time.next = values
-
-    @property
     def _reads(self) -> Reads | None:
-        return self.rule.at(self.time.value)
+        return self.rule.at(self.time)
 
     @property
     def _shrink(self) -> float:
         """Independent events over counted ones."""
-        return 1.0 / min(self.time.value, float(HISTORY))
+        return 1.0 / min(self.time, float(HISTORY))
 
     def _held(self, state: State, counted: int) -> NDArray[np.int16]:
         """The events that were held when so many had been counted."""
-        return state.recent.cell[: max(len(state.recent) - (state.counted - counted), 0)]
+        return state.recent.cell[: max(counted - state.gone, 0)]
+
+    def _read_time(self, cells: Cells, counted: int, *, keep: bool) -> None:
+        """Read the autocorrelation time from the cells up to an event, or `keep` what is known."""
+        self.next = counted + min(SELDOM, max(OFTEN, counted // 4))
+        if keep:
+            self.next = min(self.next, counted + FEW)
+            return
+        self.time = stream_time(self.scores, cells, self.rule.window, sure=True)
+        self.known = bool(np.count_nonzero(cells >= 0) >= FEW)
+
+    def _lengthened(self, cells: Cells, now: int) -> bool:
+        """Whether the last events are clearly more alike than was known; the time is then theirs.
+
+        Asked before an alarm is raised: a stream whose events have become alike would else raise
+        false alarms until the next reading.
+        """
+        spare, known = 2 * self.rule.window, self.time
+        last = cells[-LAST - spare : -spare]
+        enough = np.count_nonzero(last >= 0) >= FEW
+        found = self.scores.time(last, self.rule.window, sure=True) if enough else 1.0
+        if found <= known * (1.0 + CLEARLY * math.sqrt(20.0 * known / LAST)):
+            return False
+        self.time, self.next = found, min(self.next, now + FEW)
+        return True
 
     def _evaluate(self, state: State) -> None:
         """Look at every window that is due before the time is read again."""
-        stride, gone = self.rule.stride, state.counted - len(state.recent)
-        # Before so many events nothing is known of their correlation; a window must still be held.
-        first = max(self._looked + 1, self.time.first, gone + self.rule.window)
+        stride = self.rule.stride
+        # A window must still be held.
+        first = max(self.looked + 1, self.first, state.gone + self.rule.window)
         first = -(-first // stride) * stride
-        while positions := range(first, min(state.counted, self.time.next - 1) + 1, stride):
+        while positions := range(first, min(state.counted, self.next - 1) + 1, stride):
             first = positions[0] + self._walk(state, positions) * stride
-        self._looked = max(self._looked, min(state.counted, self.time.next - 1))
+        self.looked = max(self.looked, min(state.counted, self.next - 1))
 
     def _walk(self, state: State, positions: range) -> int:
         """Look at one window after the other, until an alarm is raised or cleared.
 
         What is read changes then. Returns how many were looked at.
         """
-        rule, gone = self.rule, state.counted - len(state.recent)
-        ends = np.array(positions) - gone
+        rule, ends = self.rule, np.array(positions) - state.gone
         values = self._log_odds(state, ends, whole=self.active).tolist()
         # Once a window it is asked whether there is an estimate.
         asked = [i for i, p in enumerate(positions) if p % rule.window < rule.stride]
         doubts = dict(zip(asked, self._doubts(state, ends[asked]), strict=True))
-        for i, (position, end, value) in enumerate(
-            zip(positions, ends.tolist(), values, strict=True)
-        ):
+        for i, value in enumerate(values):
+            position, end = positions[i], int(ends[i])
             raised = not self.active and value >= rule.on
-            if raised and self.time.lengthened(self._held(state, position), position):
+            if raised and self._lengthened(self._held(state, position), position):
                 return i  # looked at again, by the time that is known now
             if i in doubts:
                 self._note_doubt(state, end, doubts[i])
@@ -379,49 +357,40 @@ class Watch:
                 return i + 1
         return len(positions)
 
-    def _log_odds(self, state: State, ends: Sequence[int] | NDArray[Any], *, whole: bool) -> Floats:
+    def _log_odds(self, state: State, ends: Ends, *, whole: bool) -> Floats:
         """What the alarm watches at each of these ends: minus infinity if there is too little.
 
         The `whole` stream is worked out, or what cannot raise an alarm is passed over.
         """
-        reads, upto = self._reads, np.asarray(ends)
+        reads, upto, cells = self._reads, np.asarray(ends), state.recent.cell
         if reads is None or not self.bundle.estimator.separation.enough:
             return np.full(len(upto), -math.inf)
         length, burden = reads
-        odds = odds_before(
-            self.bundle.estimator,
-            state.recent.cell,
-            upto,
-            length=length,
-            shrink=self._shrink,
-            least=-math.inf if whole else burden,
-        )
+        least = -math.inf if whole else burden
+        odds = odds_before(self.bundle.estimator, cells, upto, length, self._shrink, least)
         return np.where(upto < length, -math.inf, odds.judged(-math.inf if self.active else burden))
 
-    def _doubts(self, state: State, ends: Sequence[int] | NDArray[Any]) -> list[str | None]:
+    def _doubts(self, state: State, ends: Ends) -> list[str | None]:
         """Why there is no estimate of the events read up to each of these ends; None if there is."""
         if not len(ends):
             return []
         reads, estimator = self._reads, self.bundle.estimator
         length = reads.length if reads else self.rule.window
-        counts = counts_before(state.recent.cell, ends, length, estimator.calibration.cells)
-        few = [
-            messages.too_few_scored(estimator.calibration, int(n), min(int(end), length))
-            for n, end in zip(counts.sum(axis=1), ends, strict=True)
-        ]
+        bins, outside = bins_before(estimator.calibration, state.recent.cell, ends, length)
+        read = zip(bins.sum(axis=1), np.minimum(ends, length), strict=True)
+        few = [messages.too_few_scored(estimator.calibration, int(n), int(of)) for n, of in read]
         if reads is not None:
-            reasons = estimator.doubt(counts, shrink=self._shrink)
+            reasons = estimator.doubt(bins, outside, shrink=self._shrink)
         else:
             # At the start of a stream nothing can be said yet, and that is no alarm.
-            since = FEW if math.isfinite(self.time.value) else 2 * (FEW + self.rule.window)
-            since -= state.counted - len(state.recent)
-            why = messages.too_alike(self.rule, self.time.value)
-            reasons = tuple(why if end >= since else None for end in ends)
+            since = FEW if math.isfinite(self.time) else 2 * (FEW + self.rule.window)
+            why = messages.too_alike(self.rule, self.time)
+            reasons = tuple(why if end + state.gone >= since else None for end in ends)
         return [none or reason for none, reason in zip(few, reasons, strict=True)]
 
     def _note_doubt(self, state: State, end: int, reason: str | None) -> None:
         """If there has been no estimate for a whole window, that is said; and if there is again."""
-        position = end + state.counted - len(state.recent)
+        position = end + state.gone
         if reason is None:
             self.doubted = None
             if self.cannot_tell:
@@ -434,24 +403,24 @@ class Watch:
     def _say(self, state: State, end: int, kind: str, reason: str = "") -> None:
         """Note an alarm with the figures of the events that were read."""
         length, burden = self._reads or Reads(self.rule.window, math.inf)
-        when = float(state.recent.time[end - 1]), end + state.counted - len(state.recent), kind
-        doubt = reason or self._doubts(state, [end])[0]
-        if doubt:
+        when = float(state.recent.time[end - 1]), end + state.gone, kind
+        if doubt := reason or self._doubts(state, [end])[0]:
             # That scores match no calibrated condition is why it is raised; the cost is unknown.
             shown = doubt if kind in ("raised", "cannot tell") else ""
-            self._said.append(Alarm(*when, reason=shown, read=length))
+            self.said.append(Alarm(*when, reason=shown, read=length))
         else:
-            estimator = self.bundle.estimator
+            estimator, cells = self.bundle.estimator, state.recent.cell
             # There may be an estimate before there is an upper limit of the time.
-            time = self.time.value if self._reads else self.time.of(state.recent.cell[:end])
-            counts = counts_before(state.recent.cell, [end], length, estimator.calibration.cells)
+            known = self._reads is not None
+            time = self.time if known else stream_time(self.scores, cells[:end], self.rule.window)
+            counts = counts_before(cells, [end], length, estimator.calibration.cells)
             odds = estimator.odds(counts, shrink=1.0 / time)
             above = float(odds.above[0])
             risk = float(estimator.estimate(counts, shrink=1.0 / time).risk[0])
             judged = float(odds.judged(-math.inf if self.active else burden)[0])
             watched = judged if math.isfinite(judged) else None
             figures = float(expit(above)), risk, above
-            self._said.append(Alarm(*when, *figures, read=length, alarm_log_odds=watched))
+            self.said.append(Alarm(*when, *figures, read=length, alarm_log_odds=watched))
         if kind in ("raised", "cleared"):
             self.active = kind == "raised"
         else:

@@ -5,24 +5,12 @@ rule, the horizons for late and repeated events, the forecast, and a self-test: 
 state that they must lead to. A file that was changed, cut off, or that leads to another state on this
 machine is refused.
 
->>> import tempfile
->>> from roadworthy.analysis.risk.calibration import fit_calibration
->>> from roadworthy.analysis.risk.prototypes import accuracy_tree
->>> rng = np.random.default_rng(0)
->>> shifted = np.repeat([0, 1], 500)
->>> scores, right = rng.normal(2.5 * shifted), rng.random(1000) < np.where(shifted, 0.4, 0.9)
->>> calibration = fit_calibration({"energy": scores}, np.where(shifted, "fog", "clean"), right)
->>> named = {"subject": "lesion-2.3.1", "windows": Windows((50,))}
->>> bundle = Bundle.compile(calibration, accuracy_tree(), **named)
->>> with tempfile.TemporaryDirectory() as folder:
-...     bundle.save(f"{folder}/lesion.bundle.json")
-...     Bundle.load(f"{folder}/lesion.bundle.json").id == bundle.id
-True
+>>> str(Coverage(0.95, 0.98, 96, rate=0.74))
+'accuracy held in 98% of 96 windows, the share shifted in 74% (kinds left out in turn), nominal 95%'
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import math
@@ -31,24 +19,20 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from roadworthy.analysis.risk.calibration import Calibration, of_firm_kinds
+from roadworthy.analysis.risk.estimator import JEFFREYS, Estimator
+from roadworthy.analysis.risk.tree import Tree
 from roadworthy.monitor import messages
 from roadworthy.monitor.alarm import AlarmRule
-from roadworthy.monitor.estimate import Coverage, Forecast
 from roadworthy.monitor.events import Events
+from roadworthy.monitor.threshold import alarm_rule
 from roadworthy.monitor.windows import Windows
 
-if TYPE_CHECKING:
-    from roadworthy.analysis.risk.calibration import Calibration
-    from roadworthy.analysis.risk.estimator import Estimator
-    from roadworthy.analysis.risk.tree import Tree
-
 FORMAT = "roadworthy bundle 5"
-MADE_AT = "made_at"
-TABLES = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".pq")
 SELF_TEST, TOLERANCE = 40, 1e-9
 """Events of the self-test, and how closely figures must agree; whole numbers must be the same."""
 SMOOTH = ("rate", "accuracy", "risk", "log_odds", "effective_n")
@@ -69,9 +53,37 @@ class RatePrior(NamedTuple):
     events: float
 
 
+@dataclass(frozen=True)
+class Coverage:
+    """How often intervals held the truth on kinds of shift that were left out of the calibration."""
+
+    nominal: float
+    observed: float
+    """Of intervals of the accuracy."""
+    windows: int
+    on: str = "kinds left out in turn"
+    rate: float | None = None
+    """The same of intervals of the share that is shifted; None if it was not counted."""
+
+    def __str__(self) -> str:
+        rate = "" if self.rate is None else f", the share shifted in {self.rate:.0%}"
+        held = f"accuracy held in {self.observed:.0%} of {self.windows:,} windows"
+        return f"{held}{rate} ({self.on}), nominal {self.nominal:.0%}"
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """The risk that was expected before release, at an expected rate of shift."""
+
+    rate: float
+    risk: float
+    low: float
+    high: float
+
+
 @dataclass(frozen=True, eq=False)
 class Bundle:
-    """The configuration of a monitor; two bundles are equal if their ids are."""
+    """The configuration of a monitor; two bundles are the same if their ids are."""
 
     subject: str
     calibration: Calibration
@@ -104,20 +116,11 @@ class Bundle:
     """What no estimate without labels can see."""
 
     def __post_init__(self) -> None:
-        prior, alarm = self.prior, self.alarm
-        if not self.subject or not isinstance(self.subject, str):
-            raise BundleError("A bundle needs a subject: a fingerprint, or a name with a version.")
-        if not (self.lateness >= 0 and self.id_horizon >= 1 and self.bucket > 0):
-            raise BundleError("A bundle needs lateness >= 0 s, id_horizon >= 1 and bucket > 0 s.")
+        prior = self.prior
         if prior and not (0.0 < prior.rate < 1.0 and 0.0 < prior.events < math.inf):
             raise BundleError(
                 "An expected rate of shift lies above 0 and below 1 and is worth more than 0 events, "
                 f"found {prior.rate:g} and {prior.events:g}."
-            )
-        if alarm and (self.tolerable is None or alarm.window not in self.windows.lengths):
-            raise BundleError(
-                "An alarm needs a tolerable risk and one of the windows, found "
-                f"{self.tolerable} and {alarm.window} of {self.windows.lengths}."
             )
 
     @property
@@ -137,27 +140,20 @@ class Bundle:
 
     @cached_property
     def id(self) -> str:
-        """The first 16 hex digits of the SHA-256 of the content, which is all but the time of making."""
+        """16 hex digits of the SHA-256 of the content, which is all but the time of making."""
         return _digest(self.to_dict())
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Bundle) and self.id == other.id
-
-    def __hash__(self) -> int:
-        return hash(self.id)
 
     @property
     def calibrated_on(self) -> str:
         """In words: rows by kind, and what must be said about them."""
         calibration = self.calibration
         rows = ", ".join(f"{calibration.rows(kind):,} of {kind}" for kind in calibration.kinds)
-        return "; ".join(
-            (f"rows: {rows}", *calibration.notes, *map(str, self.made.get("notes", ())))
-        )
+        notes = (*calibration.notes, *map(str, self.made.get("notes", ())))
+        return "; ".join((f"rows: {rows}", *notes))
 
     @property
     def watched(self) -> str:
-        """The name of the window that the alarm watches, and that is shown first; the shortest if there is none."""
+        """The name of the window that the alarm watches; the shortest if there is no alarm."""
         return str(self.alarm.window if self.alarm else min(self.windows.lengths))
 
     @property
@@ -168,19 +164,12 @@ class Bundle:
     @cached_property
     def estimator(self) -> Estimator:
         """What turns counts into estimates."""
-        from roadworthy.analysis.risk.estimator import JEFFREYS, Estimator
-
         prior = JEFFREYS
         if self.prior is not None:  # shifted and clean events
             rate, events = self.prior
             prior = rate * events, (1.0 - rate) * events
-        return Estimator(
-            self.calibration,
-            self.tree,
-            constants=self.constants,
-            tolerable=self.tolerable,
-            prior=prior,
-        )
+        given: dict[str, Any] = {"constants": self.constants, "tolerable": self.tolerable}
+        return Estimator(self.calibration, self.tree, **given, prior=prior)
 
     @classmethod
     def compile(
@@ -195,27 +184,19 @@ class Bundle:
         false_alarms: str = "1 per month",
         events_per_day: float = 10_000.0,
         expected_rate: float = 0.0,
-        forecast: Forecast | None = None,
-        coverage: Coverage | None = None,
         made: Mapping[str, Any] | None = None,
-        made_at: str | None = None,
         seed: int = 0,
         **settings: Any,
     ) -> Bundle:
         """A bundle with its alarm (if there is a tolerable risk), its forecast and its self-test.
 
         Without `alarm_window` the alarm watches the shortest of the windows that notices a step to
-        30% shift at the stated rate of false alarms. Without a `forecast` it is that of the expected
-        rate, kinds even. `seed` is that of the simulated streams. `settings` are further fields of
-        the bundle: constants, prior, lateness, id_horizon, bucket.
+        30% shift at the stated rate of false alarms. `seed` is that of the simulated streams.
+        `settings` are further fields of the bundle; without a `forecast` it is that of the expected
+        rate, kinds even.
         """
-        from roadworthy.analysis.risk.calibration import of_firm_kinds
-        from roadworthy.monitor.threshold import alarm_rule
-
         given, calibration = calibration, of_firm_kinds(calibration)
         windows = windows or Windows()
-        if alarm_window is not None and alarm_window not in windows.lengths:
-            windows = replace(windows, lengths=tuple(sorted((*windows.lengths, alarm_window))))
         limit = None if tolerable is None else float(tolerable)
         bundle = cls(subject, calibration, tree, tolerable=limit, windows=windows, **settings)
         estimator, rate, rule = bundle.estimator, float(expected_rate), None
@@ -227,37 +208,34 @@ class Bundle:
                 events_per_day=events_per_day,
                 seed=seed,
             )
-        made = {
-            **(made or {}),
-            "rows": {kind: calibration.rows(kind) for kind in calibration.kinds},
-        }
-        if warnings := messages.warnings_of(given, estimator.separation, coverage):
+        rows = {kind: calibration.rows(kind) for kind in calibration.kinds}
+        made = {**(made or {}), "rows": rows}
+        if warnings := messages.warnings_of(given, estimator.separation, bundle.coverage):
             made["warnings"] = list(warnings)
-        bundle = replace(
-            bundle,
-            alarm=rule,
-            forecast=forecast or Forecast(rate, *estimator.forecast(rate)),
-            coverage=coverage,
-            made=made,
-        )
-        return replace(bundle, self_test=expected_state(bundle), made_at=made_at)
+        forecast = bundle.forecast or Forecast(rate, *estimator.forecast(rate))
+        bundle = replace(bundle, alarm=rule, forecast=forecast, made=made)
+        return replace(bundle, self_test=expected_state(bundle))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values: the content."""
-        names = [f.name for f in fields(self) if f.name != MADE_AT]
+        names = [f.name for f in fields(self) if f.name != "made_at"]
         return {"format": FORMAT, **{name: _plain(getattr(self, name)) for name in names}}
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Bundle:
         """The inverse of `to_dict`, without a look at the self-test."""
-        from roadworthy.analysis.risk.calibration import Calibration
-        from roadworthy.analysis.risk.tree import Tree
-
         found = {k: v for k, v in record.items() if k != "format"}
         found["calibration"] = Calibration.from_dict(record["calibration"])
         found["tree"] = Tree.from_dict(record["tree"])
         found["constants"] = _tuples(record["constants"])
-        for name, part in PARTS.items():
+        parts: dict[str, Any] = {
+            "prior": RatePrior,
+            "windows": Windows,
+            "alarm": AlarmRule,
+            "forecast": Forecast,
+            "coverage": Coverage,
+        }
+        for name, part in parts.items():
             value = _tuples(record[name])
             found[name] = part(**value) if isinstance(value, Mapping) else value and part(*value)
         return cls(**found)
@@ -266,7 +244,7 @@ class Bundle:
         """Write the bundle: under another name first, so that a reader never finds half a file."""
         target = Path(path)
         beside = target.with_name(f".{target.name}.{os.getpid()}")
-        made_at = {MADE_AT: self.made_at} if self.made_at else {}
+        made_at = {"made_at": self.made_at} if self.made_at else {}
         try:
             beside.write_text(_json({"id": self.id, **made_at, **self.to_dict()}) + "\n", "utf-8")
             beside.replace(target)
@@ -274,8 +252,7 @@ class Bundle:
             # Named after what was asked for: nobody knows of the other name.
             raise OSError(error.errno, error.strerror, str(target)) from error
         finally:
-            with contextlib.suppress(OSError):
-                beside.unlink()
+            beside.unlink(missing_ok=True)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Bundle:
@@ -287,15 +264,13 @@ class Bundle:
             raise BundleError(f"{where} is a folder, not a bundle.{instead}")
         if not where.exists():
             raise BundleError(f"No bundle at {where}. `roadworthy calibrate` makes one.")
-        if where.name.lower().endswith(TABLES):
-            raise BundleError(f"{where} is a table. `roadworthy calibrate` makes a bundle from it.")
         content, record = where.read_bytes(), None
         try:
             record = json.loads(content)
         except ValueError as error:
             if content.lstrip()[:1] in (b"", b"{"):
-                why = f"{where} is not a whole bundle: {error}. Copy it again."
-                raise BundleError(why) from None
+                whole = f"{where} is not a whole bundle: {error}. Copy it again."
+                raise BundleError(whole) from None
         found = record.get("format") if isinstance(record, dict) else None
         if record is None or not str(found).startswith(FORMAT.rpartition(" ")[0]):
             raise BundleError(f"{where} is not a bundle. `roadworthy calibrate` makes one.")
@@ -304,30 +279,17 @@ class Bundle:
                 f"{where} is a bundle of another version: expected {FORMAT!r}, found {found!r}. "
                 "Make it again with `roadworthy calibrate` or `roadworthy assess`."
             )
-        stated, made_at = record.pop("id", None), record.pop(MADE_AT, None)
-        if stated != _digest(record):
-            raise BundleError(
-                f"{where} was changed: its id is {stated}, its content is {_digest(record)}. Use the "
-                "original."
-            )
+        stated, made_at = record.pop("id", None), record.pop("made_at", None)
+        if stated != (found := _digest(record)):
+            why = f"its id is {stated}, its content is {found}"
+            raise BundleError(f"{where} was changed: {why}. Use the original.")
         try:
-            bundle = cls.from_dict({**record, MADE_AT: made_at})
+            bundle = cls.from_dict({**record, "made_at": made_at})
         except (KeyError, TypeError, ValueError) as error:
             raise BundleError(f"{where} cannot be read: {error}. Make it again.") from error
-        wrong = self_test_failure(bundle)
-        if wrong:
+        if wrong := self_test_failure(bundle):
             raise BundleError(f"{where} fails its self-test: {wrong}. Make it again.")
         return bundle
-
-
-PARTS: Mapping[str, Any] = {
-    "prior": RatePrior,
-    "windows": Windows,
-    "alarm": AlarmRule,
-    "forecast": Forecast,
-    "coverage": Coverage,
-}
-"""Fields that are dataclasses or named tuples of plain values and tuples."""
 
 
 def _plain(value: Any) -> Any:
@@ -353,13 +315,11 @@ def _digest(record: Mapping[str, Any]) -> str:
     return hashlib.sha256(_json(record, sort_keys=True).encode()).hexdigest()[:16]
 
 
-# The self-test: the proof that a bundle means on this machine what it meant where it was made.
-
-
 def expected_state(bundle: Bundle) -> dict[str, Any]:
-    """Events over and beyond what was calibrated, and what this bundle makes of them.
+    """The self-test, the proof that a bundle means on this machine what it meant where it was made.
 
-    Some scores are missing; one event comes twice, one late, one out of order.
+    Events over and beyond what was calibrated, and what this bundle makes of them. Some scores are
+    missing; one event comes twice, one late, one out of order.
     """
     columns, calibration = {}, bundle.calibration
     parts = zip(calibration.names, calibration.references, calibration.reach, strict=True)

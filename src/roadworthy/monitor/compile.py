@@ -3,14 +3,8 @@
 The bundle learns how scores look under each kind of shift, sets a tolerable limit if none is given,
 leaves kinds out in turn to see how often intervals hold on unseen ones, and sets the alarm.
 
->>> rng = np.random.default_rng(0)
->>> kind = np.repeat(["clean", "fog", "snow"], 300)
->>> shifted = kind != "clean"
->>> right = rng.random(900) < np.where(shifted, 0.5, 0.9)
->>> rows = LabelledRows({"knn": rng.normal(1.5 * shifted)}, kind, right)
->>> found = left_out(rows)
->>> found.windows > 30, found.observed > 0.8
-(True, True)
+>>> stem("a/today.csv.gz"), stem("today.v2.parquet")
+('today', 'today.v2')
 """
 
 from __future__ import annotations
@@ -19,22 +13,32 @@ import datetime
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from roadworthy.monitor import Coverage
+from roadworthy.analysis.risk.calibration import (
+    FEW_OF_A_KIND,
+    Calibration,
+    fit_calibration,
+)
+from roadworthy.analysis.risk.estimator import Estimator
+from roadworthy.analysis.risk.placement import Deployed
+from roadworthy.analysis.risk.prototypes import accuracy_tree, asks_for_alarms
+from roadworthy.analysis.risk.tree import Tree, priced, refuse_out_of_reach
+from roadworthy.data.samples import DataError
+from roadworthy.data.scores import ScoreTable, read_scores
+from roadworthy.monitor.alarm import alarms_per_day
+from roadworthy.monitor.bundle import Bundle, Coverage, RatePrior
+from roadworthy.monitor.messages import DAY, HOUR
+from roadworthy.monitor.windows import Windows
+from roadworthy.registry import did_you_mean
+from roadworthy.statistics import clustered_proportion
 
-if TYPE_CHECKING:
-    from roadworthy.analysis.risk.calibration import Calibration, Deployed
-    from roadworthy.analysis.risk.tree import Tree
-    from roadworthy.data.scores import ScoreTable
-    from roadworthy.monitor.bundle import Bundle
-
-CLEAN = "clean"
+CLEAN, NEEDS = "clean", ("kind", "correct")
+"""The kind without shift, and the columns that a table must have."""
 EVENTS_PER_DAY = 10_000.0
 """Assumed if neither the user nor the times of the table say how many come."""
-DAY, HOUR = 86_400.0, 3_600.0
 WINDOW = 100
 LONGER = 10
 """A second window, so many times as long as the alarm's, to compare with the forecast."""
@@ -64,7 +68,6 @@ def calibrate(
     half_life: float | None = None,
     adaptive: bool = False,
     prior: float | None = None,
-    prior_events: float = PRIOR_EVENTS,
     false_alarms: str = "1 per month",
     events_per_day: float | None = None,
     subject: str | None = None,
@@ -75,18 +78,9 @@ def calibrate(
     `table` is the path of a CSV or Parquet file with the columns `kind` ("clean" without shift),
     `correct` and scores, or such a table as `read_scores` returns it. `tree` prices outcomes (by
     default: wrong answers per case) and `constants` are those of its parameters that no stream
-    tells. `detector` and `threshold` name the score whose alarms call a person. `prior` is the
+    gives. `detector` and `threshold` name the score whose alarms call a person. `prior` is the
     share of shifted events that is expected. `progress` is called with the name of each stage.
     """
-    from roadworthy.analysis.risk.amounts import priced
-    from roadworthy.analysis.risk.prototypes import accuracy_tree, asks_for_alarms
-    from roadworthy.analysis.risk.tolerable import refuse_out_of_reach
-    from roadworthy.data.samples import DataError
-    from roadworthy.data.scores import ScoreTable
-    from roadworthy.monitor import Bundle, Windows
-    from roadworthy.monitor.alarm import alarms_per_day
-    from roadworthy.monitor.bundle import RatePrior
-
     tree = accuracy_tree() if tree is None else tree
     constants = dict(constants or {})
     alarms_per_day(false_alarms)
@@ -94,14 +88,9 @@ def calibrate(
     if tolerable is not None:
         refuse_out_of_reach(tree, tolerable)
     if not isinstance(table, ScoreTable):
-        table = read_table(table)
+        table = read_scores(Path(table), needs=NEEDS)
     if table.kind is None or table.correct is None:
         raise DataError(f"{table.source}: the columns kind and correct are needed")
-    if (table.kind == CLEAN).all():
-        raise DataError(
-            f"{table.source}: all {table.n:,} rows are clean. Add rows of shifted data, with what "
-            "shifted them as their kind, or let `roadworthy assess` make some"
-        )
     deployed = _deployed(table, tree, detector, threshold)
     notes = [*table.notes]
     if deployed is not None:
@@ -124,7 +113,7 @@ def calibrate(
         subject=subject or stem(table.source),
         constants=constants,
         tolerable=limit,
-        prior=None if prior is None else RatePrior(prior, prior_events),
+        prior=None if prior is None else RatePrior(prior, PRIOR_EVENTS),
         windows=windows,
         alarm_window=window,
         false_alarms=false_alarms,
@@ -143,13 +132,6 @@ def calibrate(
     return bundle
 
 
-def read_table(path: str | os.PathLike[str], **columns: Any) -> ScoreTable:
-    """A table to calibrate on; `columns` are options of `read_scores` that point at columns."""
-    from roadworthy.data.scores import read_scores
-
-    return read_scores(Path(path), needs=("kind", "correct"), **columns)
-
-
 class KindSummary(NamedTuple):
     """What a calibration knows of one kind of rows."""
 
@@ -165,8 +147,6 @@ class KindSummary(NamedTuple):
 
 def summarise(bundle: Bundle, table: ScoreTable) -> list[KindSummary]:
     """Rows, accuracy with its 95% interval (of whole groups, if there are any) and AUC by kind."""
-    from roadworthy.statistics import clustered_proportion
-
     assert table.kind is not None and table.correct is not None
     calibration = bundle.calibration
     bins = calibration.by_bin(calibration.table.sum(axis=1))
@@ -190,11 +170,7 @@ def pace(table: ScoreTable) -> float | None:
 
 
 def stem(source: str | os.PathLike[str]) -> str:
-    """The name of a table without its endings.
-
-    >>> stem("a/today.csv.gz"), stem("today.v2.parquet")
-    ('today', 'today.v2')
-    """
+    """The name of a table without its endings."""
     name = Path(source).name
     for ending in ENDINGS:
         name = name.removesuffix(ending)
@@ -205,22 +181,17 @@ def _deployed(
     table: ScoreTable, tree: Tree, detector: str | None, threshold: float | None
 ) -> Deployed | None:
     """The score whose alarms call a person; a verdict of 0 or 1 needs no threshold."""
-    from roadworthy.analysis.risk.calibration import Deployed
-    from roadworthy.analysis.risk.prototypes import asks_for_alarms
-    from roadworthy.data.samples import DataError
-    from roadworthy.registry import did_you_mean
-
     if detector is None:
         if threshold is not None:
             raise DataError("a threshold needs a detector: name the score it belongs to")
         return None
-    names = list(table.columns)
     if not asks_for_alarms(tree):
         raise DataError(
             f"detector {detector}: no cost depends on an alarm. Give the costs of a necessary and "
             "an unnecessary one, or leave the detector out"
         )
-    if detector not in names:
+    if detector not in table.columns:
+        names = list(table.columns)
         instead = f"{did_you_mean(detector, names)}; it has {', '.join(names)}"
         raise DataError(f"{table.source} has no score {detector!r}{instead}")
     scores = table.columns[detector]
@@ -245,49 +216,25 @@ class LabelledRows(NamedTuple):
         groups = None if self.groups is None else self.groups[rows]
         return LabelledRows(columns, self.kind[rows], self.correct[rows], groups)
 
-    def calibrated(
-        self,
-        counted: LabelledRows | None = None,
-        *,
-        deployed: Deployed | None = None,
-        aside: Sequence[str] = (),
-        seed: int = 0,
-    ) -> Calibration:
-        """Learned from these rows; counted on others with the same kinds, else by cross-fitting."""
-        from roadworthy.analysis.risk.calibration import fit_calibration
+    def calibrated(self, counted: LabelledRows | None = None, **settings: Any) -> Calibration:
+        """Learned from these rows; counted on others with the same kinds, else by cross-fitting.
 
-        given: dict[str, Any] = {
-            "groups": self.groups,
-            "deployed": deployed,
-            "aside": aside,
-            "seed": seed,
-        }
-        return fit_calibration(*self[:3], count_on=counted, **given)
+        `settings` are those of `fit_calibration`.
+        """
+        return fit_calibration(*self[:3], groups=self.groups, count_on=counted, **settings)
 
     def without(self, names: Sequence[str]) -> LabelledRows:
         """The same rows without some of the scores."""
-        return self._replace(
-            columns={name: column for name, column in self.columns.items() if name not in names}
-        )
+        columns = {name: column for name, column in self.columns.items() if name not in names}
+        return self._replace(columns=columns)
 
 
 def tolerated(
-    calibration: Calibration,
-    tree: Tree,
-    constants: Mapping[str, float | tuple[float, float]],
-    *,
-    expected_rate: float = 0.0,
+    calibration: Calibration, tree: Tree, constants: Mapping[str, Any], expected_rate: float = 0.0
 ) -> float:
-    """The limit if none is given: the expected cost if 20% of the clean events are shifted.
-
-    Kinds of a few rows are left out.
-    """
-    from roadworthy.analysis.risk.calibration import of_firm_kinds
-    from roadworthy.monitor.bundle import Bundle
-
-    calibration = of_firm_kinds(calibration)
+    """The limit if none is given: the expected cost if 20% of the clean events are shifted."""
     rate = expected_rate + TOLERATED * (1.0 - expected_rate)
-    risk, _, _ = Bundle("none", calibration, tree, constants).estimator.forecast(rate)
+    risk, _, _ = Estimator(calibration, tree, constants=constants).forecast(rate)
     digits = 3 - int(np.floor(np.log10(abs(risk)))) - 1 if risk else 0
     return round(risk, digits)
 
@@ -301,10 +248,6 @@ def left_out(
     from what was left out. With `counted` rows, half of these (whole groups) are counted and windows
     are drawn from the other half. None if there are fewer than two kinds with enough rows.
     """
-    from roadworthy.analysis.risk.calibration import FEW_OF_A_KIND
-    from roadworthy.analysis.risk.estimator import Estimator
-    from roadworthy.analysis.risk.prototypes import accuracy_tree
-
     names, counts = np.unique(rows.kind, return_counts=True)
     kinds = [str(name) for name in names[counts >= FEW_OF_A_KIND] if name != CLEAN]
     if len(kinds) < 2:
@@ -332,16 +275,13 @@ def left_out(
         except ValueError:  # what is left has too little in it; the whole table is judged elsewhere
             continue
         cells = np.full(len(judged.kind), -1)
-        cells[aside] = calibration.place(
-            {name: judged.columns[name][aside] for name in calibration.names}
-        )
+        seen = {name: judged.columns[name][aside] for name in calibration.names}
+        cells[aside] = calibration.place(seen)
         of_kind, others = np.flatnonzero(mine & aside), np.flatnonzero(clean & aside)
+        others = others if len(others) else of_kind
         drawn = rng.random((len(RATES), WINDOW)) < np.array(RATES)[:, None]
-        picked = np.where(
-            drawn,
-            rng.choice(of_kind, drawn.shape),
-            rng.choice(others if len(others) else of_kind, drawn.shape),
-        )
+        some = [rng.choice(places, drawn.shape) for places in (of_kind, others)]
+        picked = np.where(drawn, *some)
         windowed = [np.bincount(at[at >= 0], minlength=calibration.cells) for at in cells[picked]]
         found = Estimator(calibration, accuracy_tree()).estimate(windowed)
         right, shifted = judged.correct[picked].mean(axis=1), mine[picked].mean(axis=1)

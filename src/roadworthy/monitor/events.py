@@ -1,7 +1,7 @@
 """What a monitor is given: events with an id, a time in seconds, and scores or the cell they fall into.
 
-An id is a text or a whole number; 7 and "7" are two ids. An event without an id is named after its replica and its number
-there, as in `replica#4`.
+An id is a text or a whole number; 7 and "7" are two ids. An event without an id is named after its
+replica and its number there, as in `replica#4`.
 
 >>> Taken(3, 1, 0, 0) + Taken(2, 0, 0, 1)
 Taken(accepted=5, repeated=1, late=0, unscored=1, ahead=0)
@@ -11,8 +11,9 @@ Taken(accepted=5, repeated=1, late=0, unscored=1, ahead=0)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,9 +22,10 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.float64]
 Cells = NDArray[np.int16]
 Id = str | int
+Ids = Sequence[Any] | NDArray[Any] | None
 
 LATEST = 1e11
-"""Seconds, in the year 5138: a larger number is milliseconds, and one such event would make all others late."""
+"""Seconds, in the year 5138: a larger number is milliseconds, which would make all others late."""
 
 
 class EventError(ValueError):
@@ -45,9 +47,7 @@ class Taken(NamedTuple):
     """Refused: later than the clock they were compared with."""
 
     def __add__(self, other: object) -> Taken:
-        if not isinstance(other, Taken):
-            return NotImplemented
-        return Taken(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+        return Taken(*map(add, self, other)) if isinstance(other, Taken) else NotImplemented
 
     @property
     def total(self) -> int:
@@ -57,12 +57,12 @@ class Taken(NamedTuple):
 
 @dataclass(frozen=True)
 class Events:
-    """Events in the order in which they arrived: scores by column, or cells if they are known already.
+    """Events in the order in which they arrived: scores by column, or cells if they are known.
 
-    Without ids no event can be recognised, so none is repeated; without times events are one second apart.
+    Without ids none is repeated; without times events are one second apart.
     """
 
-    id: Sequence[str] | Sequence[int] | NDArray[Any] | None = None
+    id: Ids = None
     time: ArrayLike | None = None
     columns: Mapping[str, ArrayLike] | None = None
     cells: ArrayLike | None = None
@@ -71,17 +71,11 @@ class Events:
         if (self.columns is None) == (self.cells is None):
             raise EventError("Events need either columns of scores or cells. Give one of the two.")
 
-    def shown_id(self, i: int) -> str:
-        """The id of the event at a place, for messages."""
-        return f"number {i}" if self.id is None or i >= len(self.id) else repr(self.id[i])
-
 
 def plain_ids(ids: Sequence[Any] | NDArray[Any]) -> Sequence[Id]:
     """Ids as texts and whole numbers of Python, which JSON knows."""
     found: Sequence[Any] = ids.tolist() if isinstance(ids, np.ndarray) else ids
-    if set(map(type, found)) <= {str, int}:
-        return found
-    return [plain_id(one) for one in found]
+    return found if set(map(type, found)) <= {str, int} else [plain_id(one) for one in found]
 
 
 def plain_id(id: Any) -> Id:
@@ -98,7 +92,12 @@ def id_order(id: Id) -> tuple[bool, Id]:
     return isinstance(id, str), id
 
 
-def checked_times(time: ArrayLike, n: int, shown: Callable[[int], str]) -> Floats:
+def shown_id(ids: Ids, i: int) -> str:
+    """The id of the event at a place, for messages."""
+    return f"number {i}" if ids is None or i >= len(ids) else repr(ids[i])
+
+
+def checked_times(time: ArrayLike, n: int, ids: Ids) -> Floats:
     """Times as numbers; one that is not finite, or that no clock shows, is refused with its event."""
     times = np.asarray(time, dtype=np.float64)
     if times.shape != (n,):
@@ -106,24 +105,20 @@ def checked_times(time: ArrayLike, n: int, shown: Callable[[int], str]) -> Float
     fine = np.abs(times) < LATEST
     if not fine.all():
         i = int(fine.argmin())
-        raise EventError(
-            f"Event {shown(i)} has the time {times[i]}. Give finite seconds since 1970."
-        )
+        shown = f"Event {shown_id(ids, i)} has the time {times[i]}"
+        raise EventError(f"{shown}. Give finite seconds since 1970.")
     return times
 
 
-def checked_cells(cells: ArrayLike, size: int, shown: Callable[[int], str]) -> Cells:
-    """Cells as int16; one that the calibration does not have is refused with its event (-1: no score)."""
+def checked_cells(cells: ArrayLike, size: int, ids: Ids) -> Cells:
+    """Cells as int16; one that the calibration does not have is refused with its event."""
     array = np.asarray(cells)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        raise EventError(
-            f"Cells are whole numbers, one an event, found {array.dtype} of shape {array.shape}."
-        )
-    wrong = np.flatnonzero((array < -1) | (array >= size))
-    if wrong.size:
-        i = int(wrong[0])
-        raise EventError(
-            f"Event {shown(i)} has cell {array[i]}. This calibration has cells 0 to {size - 1}, "
-            "and -1 for no score."
-        )
+        found = f"{array.dtype} of shape {array.shape}"
+        raise EventError(f"Cells are whole numbers, one an event, found {found}.")
+    wrong = (array < -1) | (array >= size)
+    if wrong.any():
+        i = int(wrong.argmax())
+        shown = f"Event {shown_id(ids, i)} has cell {array[i]}"
+        raise EventError(f"{shown}. Cells are 0 to {size - 1}, and -1 for no score.")
     return array.astype(np.int16, copy=False)

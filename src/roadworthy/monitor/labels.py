@@ -1,10 +1,8 @@
 """Labels that come later: which events to ask for, how labels correct an estimate, and their alarm.
 
 *Questions* are drawn by priority sampling, *the audit* corrects a window by the difference estimator
-(`roadworthy.statistics.survey`). The number that decides whether an event is asked for belongs to its
-id, and its weight is the standard deviation that the estimator expects. Asking again raises the
-probability of all that were asked before, so a label of the queue has the probability of the latest
-asking.
+(`roadworthy.statistics.survey`). Asking again raises the probability of all that were asked before,
+so a label of the queue has the probability of the latest asking.
 
 *The alarm by labels* bets on a risk above the tolerable as labels come in
 (`roadworthy.statistics.sequential`). A label stands for 1 / p events and costs what its outcome
@@ -32,8 +30,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from roadworthy.analysis.risk.refusal import alarmed_cells, shares_of_kinds
+from roadworthy.analysis.risk.tree import expectation
 from roadworthy.monitor.alarm import Alarm
-from roadworthy.monitor.events import EventError, Floats, Id, checked_cells, id_order, plain_id
+from roadworthy.monitor.events import EventError, Floats, Id, id_order, plain_id
+from roadworthy.monitor.windows import Reading
 from roadworthy.statistics.autocorrelation import FIRST, steady_time
 from roadworthy.statistics.sequential import STAKES, cusum, log_factors
 from roadworthy.statistics.survey import (
@@ -46,7 +47,6 @@ from roadworthy.statistics.survey import (
 if TYPE_CHECKING:
     from roadworthy.monitor.bundle import Bundle
     from roadworthy.monitor.state import State
-    from roadworthy.monitor.windows import Reading
 
 KEPT, SLACK = 20_000, 1000
 """Labels that are kept one by one; how many more there may be before the oldest are removed."""
@@ -66,10 +66,8 @@ FEW_TIME, RUN = 8.0, 64
 """Labels that say as much as one if there are few; labels from which a run of errors is a change."""
 TINY = 1e-12
 
-Answer = tuple[Id, bool, float | None, int | None, float | None]
-"""Id, whether it was right, the probability of being labelled, cell and time; three may be None."""
-
-
+Answer = tuple[Id, bool, float | None]
+"""Id, whether it was right, and the probability of being labelled if it is known."""
 Figures = tuple[float, float, float]
 """A value and the ends of its interval."""
 
@@ -168,47 +166,21 @@ def take(answers: Sequence[Answer], state: State, alarm: LabelAlarm) -> None:
     """Count answers as labels of their events: all, or none if one cannot be counted."""
     recent, names = state.recent, [plain_id(answer[0]) for answer in answers]
     places, found = recent.places(names).tolist(), []
-    for (_, correct, p, cell, time), id, at in zip(answers, names, places, strict=True):
-        if at >= 0:
-            time, cell = float(recent.time[at]), int(recent.cell[at])
-        elif time is None or cell is None:
-            raise EventError(
-                f"Event {id!r} is not among the last {len(recent):,} events. Give its cell and its "
-                "time."
-            )
-        else:
-            _check_gone(time, cell, id, state)
+    for (_, correct, p), id, at in zip(answers, names, places, strict=True):
+        if at < 0:
+            raise EventError(f"Event {id!r} is not among the last {len(recent):,} events.")
         if p is not None and not 0.0 < p <= 1.0:
             raise EventError(
                 f"The label of {id!r} has the probability {p}. Give one above 0 and at most 1."
             )
         if correct not in (0, 1):
             raise EventError(f"The label of {id!r} is {correct!r}. Give True or False.")
-        probability = None if p is None else float(p)
-        found.append((id, LabelledEvent(float(time), int(cell), bool(correct), probability)))
+        known = float(recent.time[at]), int(recent.cell[at]), bool(correct)
+        found.append((id, LabelledEvent(*known, None if p is None else float(p))))
     before = state.labels.given
     alarm.anew |= any(id in before and before[id].correct != label.correct for id, label in found)
     state.labels.add_all(found)
     alarm.waiting += names
-
-
-def _check_gone(time: float, cell: int, id: Id, state: State) -> None:
-    """Refuse a cell that there is not, and a time at which this stream counted no event.
-
-    Clocks may differ by the lateness.
-    """
-    checked_cells([cell], state.cells, lambda _: repr(id))
-    first, last = state.buckets.start, state.newest
-    if not math.isfinite(time) or (
-        math.isfinite(last) and not first - state.lateness <= time <= last + state.lateness
-    ):
-        raise EventError(
-            f"The label of {id!r} has the time {time:.0f} s; events here are from {first:.0f} s to "
-            f"{last:.0f} s. Check its clock."
-        )
-
-
-# Questions: which events to label next.
 
 
 def ask_next(labels: Labels, ids: Sequence[Id], right: Floats, n: int) -> list[tuple[int, float]]:
@@ -220,22 +192,16 @@ def ask_next(labels: Labels, ids: Sequence[Id], right: Floats, n: int) -> list[t
     uniform = np.array([_uniform(id) for id in ids])
     fresh = np.array([id not in labels.asked and id not in labels.given for id in ids], dtype=bool)
     chosen, probability = priority_sample(weights, uniform, n, among=fresh)
-    found = [(i, float(probability[i])) for i in chosen.tolist()]
-    for i, id in enumerate(ids):
-        if id in labels.asked:
-            labels.ask(id, float(probability[i]))
-    for i, p in found:
-        labels.ask(ids[i], p)
-    return found
+    again = [i for i, id in enumerate(ids) if id in labels.asked]
+    for i in (*again, *chosen.tolist()):
+        labels.ask(ids[i], float(probability[i]))
+    return [(i, float(probability[i])) for i in chosen.tolist()]
 
 
 def _uniform(id: Id) -> float:
     """A number in (0, 1] that belongs to an id for good, on every machine."""
     digest = blake2b(f"{type(id).__name__} {id}".encode("utf-8", "surrogatepass"), digest_size=8)
     return (int.from_bytes(digest.digest(), "little") + 1.0) / 2.0**64
-
-
-# The audit: what labels say about a window.
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,21 +221,13 @@ class Prices:
     @classmethod
     def of(cls, bundle: Bundle, rate: float) -> Prices:
         """The tree's, by the calibration's counts."""
-        from roadworthy.analysis.risk.refusal import alarmed_cells
-        from roadworthy.analysis.risk.tolerable import shares_of_kinds
-        from roadworthy.analysis.risk.tree import expectation
-
         clean, *shifted = shares_of_kinds(bundle.calibration, added=UNSEEN)
         # (clean, shifted) x (undetected, detected) x (wrong, right)
         likely = np.stack([clean, np.mean(shifted, axis=0)]).transpose(0, 2, 1)[..., ::-1]
         likely = likely * np.array([1.0 - rate, rate])[:, None, None] + TINY
         shift, alarm, right = np.indices((2, 2, 2)).reshape(3, -1).astype(np.float64)
-        known: dict[str, Any] = {
-            **bundle.estimator.constants,
-            "p_shift": shift,
-            "tpr": alarm,
-            "tnr": 1.0 - alarm,
-        }
+        streamed = {"p_shift": shift, "tpr": alarm, "tnr": 1.0 - alarm}
+        known: dict[str, Any] = {**bundle.estimator.constants, **streamed}
         given = {
             name: right if name.startswith("accuracy") else np.broadcast_to(known.get(name, 0.0), 8)
             for name in bundle.tree.parameters
@@ -287,15 +245,13 @@ class Prices:
     def at(self, cells: np.ndarray) -> Floats:
         """Events x (wrong, right). One without a score raised no alarm: its answer was given."""
         detected = (cells >= 0) & self.detected[np.maximum(cells, 0)]
-        result: Floats = self.table[detected.astype(np.intp)]
-        return result
+        return self.table[detected.astype(np.intp)]
 
     def share(self, cells: np.ndarray, right: np.ndarray) -> Floats:
         """Where between lowest and highest the cost lies of events right with these probabilities."""
         lowest, span = self.span
         wrong, answered = self.at(cells).T
-        result: Floats = (wrong + right * (answered - wrong) - lowest) / span
-        return result
+        return (wrong + right * (answered - wrong) - lowest) / span
 
 
 def audit(bundle: Bundle, state: State, reading: Reading, *, shrink: float) -> Audited | None:
@@ -347,15 +303,9 @@ def audit(bundle: Bundle, state: State, reading: Reading, *, shrink: float) -> A
     cost, *others = (corrected(one.share).scaled(*one.span) for one in prices)
     beyond = [other.value - cost.value for other in others]
     cost = cost.wider(-min(*beyond, 0.0), max(*beyond, 0.0))
-    return Audited(
-        *within(accuracy, model.accuracy_high - model.accuracy_low, (0.0, 1.0)),
-        *within(cost, model.risk_high - model.risk_low, bundle.tree.costs),
-        len(at),
-        accuracy.covered,
-    )
-
-
-# The alarm by labels.
+    right_share = within(accuracy, model.accuracy_high - model.accuracy_low, (0.0, 1.0))
+    risk = within(cost, model.risk_high - model.risk_low, bundle.tree.costs)
+    return Audited(*right_share, *risk, len(at), accuracy.covered)
 
 
 @dataclass
@@ -443,19 +393,14 @@ class LabelAlarm:
         prices = Prices.of(bundle, rate).at(state.recent.cell[at])
         costs = np.where(correct, prices[:, 1], prices[:, 0])
         stands = 1.0 / np.maximum(probability, 1.0 / max(state.counted, 1))
-        alone = self._alone(at + 1 + state.counted - len(state.recent), stands)
+        alone = self._alone(at + 1 + state.gone, stands)
         limit, (lowest, highest) = float(bundle.tolerable), bundle.tree.costs
         factors = {}
         for sign, missed in ((1, limit - lowest), (-1, highest - limit)):
-            bounds = np.sort(sign * prices, axis=1)
-            factors[sign < 0] = log_factors(
-                sign * costs,
-                limit=sign * limit,
-                least=bounds[:, 0],
-                most=bounds[:, 1],
-                weights=stands,
-                missed=alone * max(missed, 0.0),
-            )
+            least, most = np.sort(sign * prices, axis=1).T
+            bounds = {"limit": sign * limit, "least": least, "most": most}
+            unseen = alone * max(missed, 0.0)
+            factors[sign < 0] = log_factors(sign * costs, **bounds, weights=stands, missed=unseen)
         columns = (costs.tolist(), stands.tolist(), correct.tolist())
         return list(zip(*columns, strict=True)), factors
 

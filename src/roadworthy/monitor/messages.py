@@ -9,22 +9,23 @@ A warning on a calibration says what is wrong and, behind a semicolon, what to d
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
-from roadworthy.analysis.risk.calibration import FEW_OF_A_KIND
+from roadworthy.analysis.risk.calibration import FEW_OF_A_KIND, Calibration
+from roadworthy.analysis.risk.estimator import Estimator
+from roadworthy.analysis.risk.refusal import Separation, unseparated
+from roadworthy.monitor.events import Taken
+from roadworthy.monitor.windows import Reading
 
 if TYPE_CHECKING:
-    from roadworthy.analysis.risk.calibration import Calibration
-    from roadworthy.analysis.risk.estimator import Estimator
-    from roadworthy.analysis.risk.refusal import Separation
     from roadworthy.monitor.alarm import AlarmRule
-    from roadworthy.monitor.bundle import Bundle
-    from roadworthy.monitor.estimate import Coverage, Forecast
+    from roadworthy.monitor.bundle import Bundle, Coverage
     from roadworthy.monitor.labels import Audited
-    from roadworthy.monitor.state import State
-    from roadworthy.monitor.windows import Reading
 
+MINUTE, HOUR, DAY = 60.0, 3600.0, 86_400.0
+ENOUGH = 1000
+"""Events, over an hour at least, from which the pace of a stream is judged."""
 FASTER, SLOWER = 2.0, 20.0
 """How many times as many, or as few, events a day as the alarm was set for are worth a note."""
 LEAST_SCORED = 0.8
@@ -33,8 +34,8 @@ ALIKE = 1.05
 """The autocorrelation time from which it is stated."""
 NOTICED, FEW_CLEAN = 0.9, 30
 """How often a step should be noticed; clean rows below which nothing that is stated of them holds."""
-BEYOND, BELOW = 3.0, 0.05
-"""Standard errors by which scores must separate shift; how far coverage may be below the nominal."""
+BELOW = 0.05
+"""How far coverage may be below the nominal, and the accuracy of clean rows below that of others."""
 
 TEMPLATES = {
     "partial": "{first:,}{of} events so far. Until the window is full, the prior counts as well{prior}.",
@@ -54,21 +55,17 @@ TEMPLATES = {
     "as {independent:.1f} independent ones.",
     "pace": "The stream brings {pace:,.0f} events a day; the alarm was set for {set:,.0f}, and its "
     "rate of false alarms changes in proportion.",
-    "missed": "Within two windows the alarm notices {shares} of steps to {step:.0%} shift. Use a "
+    "missed": "Within two windows the alarm notices {shares} of steps to 30% shift. Use a "
     "longer window, accept more false alarms, or add supervisors.",
-    "not due": "No alarm is due for a step to {step:.0%} of {kinds}: its cost is within the limit of "
+    "not due": "No alarm is due for a step to 30% of {kinds}: its cost is within the limit of "
     "{tolerable:.4g}.",
     "clean is dear": "Clean data cost {clean:.4g}, and the limit is {tolerable:.4g}: an alarm is "
     "raised if there is shift, and may not be cleared; raise the limit or improve the subject",
-    "expected above": "With {rate:.3g}% of events shifted, as expected, the expected cost is "
-    "{risk:.4g} {unit} (up to {high:.4g}), and the limit is {tolerable:g}: expect many alarms; raise "
-    "the limit",
     "narrow": "On unseen kinds of shift, intervals hold in {observed:.0%} of windows, not in "
     "{nominal:.0%}: read them as too narrow; add kinds of shift",
     "one kind": "{kind} is the only kind of shift{enough}: estimates under any other kind are a "
     "guess; add rows of other kinds",
-    "not separated": "{why} (AUC {auc:.2f} ± {error:.2f}): no window has an estimate, and no alarm is "
-    "raised by scores; {advice}",
+    "not separated": "There is no estimate and no alarm by scores, since {why}; {advice}",
     "few clean": "{rows} clean rows are too few to keep a rate of false alarms; calibrate on at least "
     "{least}",
     "one outcome": "No {missing} answer in {rows:,} rows: accuracy cannot be estimated; check the "
@@ -103,12 +100,23 @@ def too_few_scored(calibration: Calibration, scored: int, events: int) -> str | 
     return note("too few scored", gone=gone, events=events, why=calibration.why_nowhere(gone))
 
 
-# Notes on a window, and on a stream.
+def window_notes(
+    bundle: Bundle, reading: Reading, audited: Audited | None, by_scores: Sequence[float] | None
+) -> list[Note]:
+    """What must be known about the figures of one window.
 
-
-def window_notes(bundle: Bundle, reading: Reading, audited: Audited | None) -> list[Note]:
-    """What must be known about the figures of one window."""
+    `by_scores` is the estimate of its accuracy (value, low, high).
+    """
     found = []
+    if audited is not None and by_scores is not None:
+        value, low, high = by_scores
+        if audited.accuracy_low > high or audited.accuracy_high < low:
+            scores = f"{value:.1%} ({low:.1%} to {high:.1%})"
+            low, high = audited.accuracy_low, audited.accuracy_high
+            labels = f"{audited.accuracy:.1%} ({low:.1%} to {high:.1%})"
+            hidden, overstated = "scores do not reflect these errors", "scores overstate the errors"
+            what = hidden if audited.accuracy < value else overstated
+            found.append(note("contradiction", labels=labels, scores=scores, what=what))
     fading = reading.half_life is not None
     if reading.filled < (0.99 if fading else 1.0):
         of = f" of {reading.wanted:,}" if reading.wanted is not None and not fading else ""
@@ -126,129 +134,82 @@ def window_notes(bundle: Bundle, reading: Reading, audited: Audited | None) -> l
     return found
 
 
-def contradiction(audited: Audited, estimate: tuple[float, float, float]) -> Note | None:
-    """That labels and the estimate of the accuracy (value, low, high) do not overlap."""
-    value, low, high = estimate
-    if audited.accuracy_low <= high and audited.accuracy_high >= low:
-        return None
-    worse = audited.accuracy < value
-    return note(
-        "contradiction",
-        labels=f"{audited.accuracy:.1%} ({audited.accuracy_low:.1%} to {audited.accuracy_high:.1%})",
-        scores=f"{value:.1%} ({low:.1%} to {high:.1%})",
-        what="scores do not reflect these errors" if worse else "scores overstate the errors",
-    )
+def stream_notes(bundle: Bundle, taken: Taken, time: float, events: int, span: float) -> list[Note]:
+    """What must be known about all figures of a stream, of which `time` events say as much as one.
 
-
-def stream_notes(bundle: Bundle, state: State, time: float, pace: float | None) -> list[Note]:
-    """What must be known about all figures of a stream, of which `time` events say as much as one."""
-    found = [Note(warning.partition("; ")[0], "warning") for warning in bundle.warnings]
+    So many `events` came in a `span` of seconds.
+    """
     rule = bundle.alarm
+    found = [Note(warning.partition("; ")[0], "warning") for warning in bundle.warnings]
     if time > ALIKE:
         found.append(note("alike", time=time))
     if rule is not None:
         found += [Note(said, "rule") for said in rule.notes]
-        said = [alarm_note(rule, time), None if pace is None else other_pace(rule, pace)]
-        found += [one for one in said if one is not None]
-    if state.taken.late:
-        found.append(note("late", n=state.taken.late))
-    if state.taken.ahead:
-        found.append(note("ahead", n=state.taken.ahead))
-    return found
-
-
-# Notes on an alarm.
+        found += [said for said in (alarm_note(rule, time), other_pace(rule, events, span)) if said]
+    refused = {"late": taken.late, "ahead": taken.ahead}
+    return [*found, *(note(code, n=n) for code, n in refused.items() if n)]
 
 
 def too_alike(rule: AlarmRule, time: float) -> Note:
     """Why no alarm can be raised for a stream whose events are so alike."""
-    if not math.isfinite(time):
-        return note("unknown alike")
     most = rule.table[-1][1]
-    return note("too alike", most=most, independent=most / time)
+    known = math.isfinite(time)
+    return note("too alike", most=most, independent=most / time) if known else note("unknown alike")
 
 
 def alarm_note(rule: AlarmRule, time: float) -> Note | None:
     """What the alarm reads of a stream whose events are alike; None if it is its window."""
-    reads = rule.at(time)
+    reads, window = rule.at(time), rule.window
     if reads is None:
         return note("no alarm", why=too_alike(rule, time))
-    if reads.length <= rule.window:
-        return None
-    alike = rule.window / time
-    return note("longer", length=reads.length, window=rule.window, independent=alike)
-
-
-def when_raised(rule: AlarmRule, time: float = 1.0) -> str:
-    """The condition of an alarm, for a stream of which `time` events say as much as one.
-
-    >>> from roadworthy.monitor.alarm import AlarmRule
-    >>> rule = AlarmRule(100, 50, "1 per month", 1000.0, ((1.0, 100, 9.0),))
-    >>> when_raised(rule), when_raised(rule, 50.0)
-    ('alarm from 50%, with evidence above 8,100:1', 'no alarm can be raised')
-    """
-    reads = rule.at(time)
-    if reads is None:
-        return "no alarm can be raised"
-    odds = math.exp(min(reads.burden, math.log(1e9)))
-    proof = f", with evidence above {float(f'{odds:.2g}'):,.0f}:1" if odds >= 2.0 else ""
-    return f"alarm from {1.0 / (1.0 + math.exp(-rule.on)):.0%}{proof}"
+    longer = {"length": reads.length, "window": window, "independent": window / time}
+    return note("longer", **longer) if reads.length > window else None
 
 
 def rule_notes(
-    estimator: Estimator,
-    detects: Sequence[tuple[str, float]],
-    *,
-    not_due: Mapping[str, float],
-    step: float,
+    estimator: Estimator, detects: Sequence[tuple[str, float]], not_due: Collection[str]
 ) -> tuple[str, ...]:
-    """Notes on a rule that notices steps so often, by kind."""
+    """Notes on a rule that notices steps to 30% shift so often, by kind."""
     assert estimator.tolerable is not None
+    found, tolerable, clean = list[Note](), estimator.tolerable, estimator.forecast(0.0)[0]
     if not estimator.separation.enough:
         return ()  # no window has an estimate, which is a warning on the calibration
-    found, tolerable, clean = [], estimator.tolerable, estimator.forecast(0.0)[0]
     if clean >= tolerable:
         found.append(note("clean is dear", clean=clean, tolerable=tolerable))
     if not_due:
-        found.append(note("not due", step=step, kinds=" or ".join(not_due), tolerable=tolerable))
+        found.append(note("not due", kinds=" or ".join(not_due), tolerable=tolerable))
     shares = [f"{p:.0%} ({kind})" for kind, p in detects if p < NOTICED and kind not in not_due]
     if shares:
-        found.append(note("missed", shares=", ".join(shares), step=step))
+        found.append(note("missed", shares=", ".join(shares)))
     return tuple(found)
 
 
-def other_pace(rule: AlarmRule, pace: float) -> Note | None:
-    """That so many events a day are many more, or far fewer, than the alarm was set for."""
+def other_pace(rule: AlarmRule, events: int, span: float) -> Note | None:
+    """That a stream of so many events in a `span` of seconds is faster or slower than was set."""
+    if events < ENOUGH or not span >= HOUR - MINUTE:  # not a number if there are no times
+        return None
+    pace = events / span * DAY
     if rule.events_per_day / SLOWER <= pace <= FASTER * rule.events_per_day:
         return None
     return note("pace", pace=float(f"{pace:.3g}"), set=rule.events_per_day)
-
-
-# Warnings on a calibration.
 
 
 def warnings_of(
     calibration: Calibration, separation: Separation, coverage: Coverage | None
 ) -> tuple[str, ...]:
     """All that there are, the gravest first."""
-    found, table = list[str](), calibration.table
+    found = list[str]()
     clean, *shifted = calibration.kinds
     effective = zip(shifted, calibration.effective[1:], strict=True)
     few = [kind for kind, n in effective if n < FEW_OF_A_KIND]
-    if not separation.enough:
-        why = "The scores do not separate shift from none"
-        advice = "add supervisors that detect shift, or rows"
-        if separation.too_few:
-            why = "Too few rows to say whether the scores separate shift from none"
-            advice = "add rows"
+    if why := unseparated(separation):
+        advice = "add rows" if separation.too_few else "add supervisors that detect shift, or rows"
         if few:
             advice = f"add rows of {' and '.join(few)}, from more groups if there are groups"
-        error = BEYOND * separation.error
-        auc = separation.auc
-        found.append(note("not separated", why=why, auc=auc, error=error, advice=advice))
+        found.append(note("not separated", why=why, advice=advice))
     if calibration.rows(clean) < FEW_CLEAN:
         found.append(note("few clean", rows=calibration.rows(clean), least=FEW_CLEAN))
-    right, wrong = (int(n) for n in table.sum(axis=(0, 2)))
+    right, wrong = (int(n) for n in calibration.table.sum(axis=(0, 2)))
     if not (right and wrong):
         missing = "right" if wrong else "wrong"
         found.append(note("one outcome", missing=missing, rows=right + wrong))
@@ -267,11 +228,3 @@ def warnings_of(
     if coverage is not None and coverage.observed < coverage.nominal - BELOW:
         found.append(note("narrow", observed=coverage.observed, nominal=coverage.nominal))
     return tuple(found)
-
-
-def expected_above(forecast: Forecast | None, tolerable: float, unit: str) -> str | None:
-    """That the expected stream is not tolerable, or may not be: the alarm then says little."""
-    if forecast is None or forecast.rate <= 0.0 or forecast.high <= tolerable:
-        return None
-    costs = {"risk": forecast.risk, "high": forecast.high, "unit": unit, "tolerable": tolerable}
-    return note("expected above", rate=100 * forecast.rate, **costs)

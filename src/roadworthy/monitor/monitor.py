@@ -12,8 +12,6 @@
 >>> monitor = Monitor(bundle)
 >>> monitor.update(Events(["a", "b", "a"], [1.0, 2.0, 1.0], columns={"energy": [0.1, 0.2, 0.1]}))
 Taken(accepted=2, repeated=1, late=0, unscored=0, ahead=0)
->>> monitor.risk().notes[0]
-'2 of 100 events so far. Until the window is full, the prior counts as well.'
 >>> _ = monitor.update(Events(columns={"energy": rng.normal(2.5, size=100)}))
 >>> monitor.risk().rate > 0.7
 True
@@ -23,7 +21,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,28 +30,91 @@ from scipy.special import expit
 
 from roadworthy.monitor import labels as auditing
 from roadworthy.monitor import messages
-from roadworthy.monitor.alarm import KEPT, LONGEST, Alarm, StreamTime, Watch
-from roadworthy.monitor.bundle import Bundle
-from roadworthy.monitor.estimate import RiskState, states_of
+from roadworthy.monitor.alarm import KEPT, LONGEST, Alarm, Watch, stream_time
+from roadworthy.monitor.bundle import Bundle, Coverage, Forecast
 from roadworthy.monitor.events import (
     Cells,
     EventError,
     Events,
-    Floats,
     Id,
     Taken,
     checked_cells,
     checked_times,
     plain_id,
     plain_ids,
+    shown_id,
 )
 from roadworthy.monitor.labels import Answer, Audited, LabelAlarm, Question
-from roadworthy.monitor.state import State, merge_states, packed, unpack
+from roadworthy.monitor.state import AHEAD, NONE, State, merge_states, packed, unpack
 from roadworthy.monitor.windows import CellScores, Reading, bucketed, read
 
 CHUNK = 4096
 """Events that are counted in one go, and looked at afterwards."""
-_ONE = (Taken(1, 0, 0, 0), Taken(0, 1, 0, 0), Taken(0, 0, 1, 0), Taken(0, 0, 0, 1))
+LONG_AGO = 1e8
+"""Seconds below which a time counts from the beginning of something, not from 1970."""
+FIGURES = (
+    *("rate", "rate_low", "rate_high", "accuracy", "accuracy_low", "accuracy_high"),
+    *("risk", "risk_low", "risk_high"),
+)
+"""Estimates, each with the ends of its interval."""
+OF_READING = ("window", "start", "end", "n", "wanted", "unscored", "half_life")
+OF_BUNDLE = (
+    *("tolerable", "unit", "confidence", "forecast", "coverage", "calibrated_on", "blind_to"),
+)
+"""What is said of a window because it is said of its reading, and of its bundle."""
+
+
+@dataclass(frozen=True)
+class RiskState:
+    """The figures of one window, and everything one must know to read them."""
+
+    window: str
+    start: float | None
+    """Times of the first and the last event that was read; None if there is none."""
+    end: float | None
+    n: int
+    """Events with a score."""
+    wanted: int | None
+    """Events of a full window; before, the prior of the rate counts as well."""
+    unscored: int
+    effective_n: float
+    autocorrelation_time: float
+    rate: float
+    """The share of shifted events; as all figures below NaN if there is no estimate."""
+    rate_low: float
+    rate_high: float
+    accuracy: float
+    accuracy_low: float
+    accuracy_high: float
+    risk: float
+    risk_low: float
+    risk_high: float
+    exceedance: float | None
+    """P(risk > tolerable), by the same estimate as the interval of the risk; None if no limit is set."""
+    log_odds: float | None
+    """Of the same."""
+    strangeness: float
+    cannot_tell: str | None
+    """Why there is no estimate; None if there is one."""
+    tolerable: float | None
+    unit: str
+    confidence: float
+    alarm: bool
+    audited: Audited | None
+    forecast: Forecast | None
+    coverage: Coverage | None
+    calibrated_on: str
+    blind_to: tuple[str, ...]
+    notes: tuple[str, ...]
+    alarm_log_odds: float | None = None
+    """What the alarm watches, of its own window: the log-odds that the risk is above the tolerable,
+    with the burden of proof of an alarm that is not on."""
+    half_life: float | None = None
+    """Events after which one counts for half, if older ones fade; None in other windows."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self)
 
 
 class Monitor:
@@ -111,7 +173,7 @@ class Monitor:
     def autocorrelation_time(self) -> float:
         """Events of this stream, of those held, that say as much as one independent event."""
         if self._time_held[0] != self.state.counted:
-            time = StreamTime(self.scores, int(self.bundle.watched)).of(self.state.recent.cell)
+            time = stream_time(self.scores, self.state.recent.cell, int(self.bundle.watched))
             self._time_held = self.state.counted, time
         return self._time_held[1]
 
@@ -120,9 +182,14 @@ class Monitor:
         """When the alarm is raised on this stream, or cleared; None without one."""
         if self._watch is None:
             return None
+        rule, reads = self._watch.rule, self._watch.rule.at(self._watch.time)
         if self._watch.active:
-            return f"alarm cleared below {expit(self._watch.rule.off):.0%}"
-        return messages.when_raised(self._watch.rule, self._watch.time.value)
+            return f"alarm cleared below {expit(rule.off):.0%}"
+        if reads is None:
+            return "no alarm can be raised"
+        odds = math.exp(min(reads.burden, math.log(1e9)))
+        proof = f", with evidence above {float(f'{odds:.2g}'):,.0f}:1" if odds >= 2.0 else ""
+        return f"alarm from {expit(rule.on):.0%}{proof}"
 
     def update(
         self, events: Events, *, subject: str | None = None, now: float | None = None
@@ -139,14 +206,16 @@ class Monitor:
         n = len(cells)
         if events.id is not None and len(events.id) != n:
             raise EventError(f"{n} events need {n} ids, found {len(events.id)}.")
-        shown = events.shown_id
-        times = self._times(n) if events.time is None else checked_times(events.time, n, shown)
+        if events.time is None:
+            newest = self.state.newest
+            times = (newest if math.isfinite(newest) else 0.0) + np.arange(1.0, n + 1.0)
+        else:
+            times = checked_times(events.time, n, events.id)
         ids = self._unnamed(n) if events.id is None else plain_ids(events.id)
-        taken = Taken(0, 0, 0, 0)
+        taken = NONE
         if now is not None and n and times.max() > now + self.state.ahead:
             kept = times <= now + self.state.ahead
-            taken = Taken(0, 0, 0, 0, int((~kept).sum()))
-            self.state.taken = self.state.taken + taken
+            taken = self.state.tally(Taken(0, 0, 0, 0, int((~kept).sum())))
             times, cells = times[kept], cells[kept]
             ids = [id for id, keep in zip(ids, kept.tolist(), strict=True) if keep]
         for at in range(0, len(times), CHUNK):
@@ -167,23 +236,21 @@ class Monitor:
     ) -> Taken:
         """`update` for one event, without arrays."""
         self._check_subject(subject)
-        time = float(checked_times([time], 1, lambda _: repr(id))[0])
+        time = float(checked_times([time], 1, [id])[0])
         if cell is None:
             try:
                 cell = self.bundle.calibration.place_one(scores or {})
             except ValueError as error:
                 raise EventError(f"Event {id!r}: {error}") from None
         elif not -1 <= cell < self.state.cells:
-            checked_cells([cell], self.state.cells, lambda _: repr(id))
+            checked_cells([cell], self.state.cells, [id])
         if now is not None and time > now + self.state.ahead:
-            taken = Taken(0, 0, 0, 0, 1)
-            self.state.taken = self.state.taken + taken
-            return taken
+            return self.state.tally(AHEAD)
         named = self._unnamed(1)[0] if id is None else plain_id(id)
-        outcome = self.state.add_one(time, cell, named)
+        taken = self.state.add_one(time, cell, named)
         if self._watch is not None and self._watch.due(self.state.counted):
             self._look()
-        return _ONE[outcome]
+        return taken
 
     def risk(self, window: int | str | None = None) -> RiskState:
         """What a window says now; without a name the window that the alarm watches."""
@@ -211,8 +278,12 @@ class Monitor:
                 found[-1] = (found[-1][0], end, found[-1][2] + counts)
             else:
                 found.append((start, end, counts))
-        states = self._states([bucketed(*span) for span in found])
-        return [replace(state, alarm=self._alarm_at(state.end or 0.0)) for state in states]
+        changes = [alarm for alarm in self.alarms if alarm.kind in ("raised", "cleared")]
+        states = []
+        for state in self._states([bucketed(*span) for span in found]):
+            before = [alarm.kind for alarm in changes if alarm.time <= (state.end or 0.0)]
+            states.append(replace(state, alarm=before[-1:] == ["raised"]))
+        return states
 
     def label(
         self,
@@ -220,17 +291,14 @@ class Monitor:
         correct: bool,
         probability: float | None = None,
         *,
-        cell: int | None = None,
-        time: float | None = None,
         subject: str | None = None,
     ) -> None:
         """Take the true outcome of an event, which was labelled with this probability.
 
         Without it: the probability with which the event was asked for, as it stands when the label
-        is used, else 1. An event that is no longer among the last ones needs its cell and its time.
-        Many are better taken by `label_all`.
+        is used, else 1. Many are better taken by `label_all`.
         """
-        self.label_all([(id, correct, probability, cell, time)], subject=subject)
+        self.label_all([(id, correct, probability)], subject=subject)
 
     def label_all(self, answers: Sequence[Answer], *, subject: str | None = None) -> None:
         """Take outcomes, each as `label` does: all, or none if one is refused."""
@@ -248,19 +316,15 @@ class Monitor:
         cells, times, ids = recent.cell[start:], recent.time[start:], recent.ids_from(start)
         believed = self.bundle.estimator.believe(reading.counts, filled=reading.filled)
         right = np.where(cells >= 0, believed[np.maximum(cells, 0)], 0.5)
-        return [
-            Question(ids[i], float(times[i]), int(cells[i]), p)
-            for i, p in auditing.ask_next(self.state.labels, ids, right, n)
-        ]
+        drawn = auditing.ask_next(self.state.labels, ids, right, n)
+        return [Question(ids[i], float(times[i]), int(cells[i]), p) for i, p in drawn]
 
     def merge(self, *others: Monitor) -> None:
         """Take over what other replicas have seen; alarms are judged anew by the merged window."""
         for other in others:
             if other.bundle.id != self.bundle.id:
-                raise EventError(
-                    f"Bundles differ: {self.bundle.id} here, {other.bundle.id} there. Their counts "
-                    "cannot be added up."
-                )
+                differ = f"{self.bundle.id} here, {other.bundle.id} there"
+                raise EventError(f"Bundles differ: {differ}. Their counts cannot be added up.")
         merge_states(self.state, [other.state for other in others])
         self._by_labels.anew = True
         if self._watch is not None:
@@ -282,14 +346,12 @@ class Monitor:
             monitor.state.replicas.add(monitor.replica)
             monitor.state.name = replica
         monitor._by_labels = LabelAlarm(**memory["labels"])
-        if monitor._watch is not None:
-            monitor._watch.memory = memory["scores"]
+        if bundle.alarm:
+            monitor._watch = Watch(bundle, bundle.alarm, monitor.scores, *memory["scores"])
         return monitor
 
     def _judge_labels(self) -> None:
-        """Raise an alarm if labels prove a risk above the tolerable; clear it if the opposite."""
-        time = self.autocorrelation_time
-        self._say(self._by_labels.look(self.state, self.bundle, time=time))
+        self._say(self._by_labels.look(self.state, self.bundle, time=self.autocorrelation_time))
 
     def _look(self) -> None:
         if self._watch is not None:
@@ -313,17 +375,57 @@ class Monitor:
     def _states(
         self, readings: Sequence[Reading], audited: Audited | None = None
     ) -> list[RiskState]:
-        time, alarm = self.autocorrelation_time, self.alarm
-        return states_of(
-            self.bundle, readings, state=self.state, time=time, alarm=alarm, audited=audited
+        """What is said about every reading."""
+        if not readings:
+            return []
+        bundle, time = self.bundle, self.autocorrelation_time
+        estimates = bundle.estimator.estimate(
+            np.stack([reading.counts for reading in readings]),
+            shrink=1.0 / time,
+            filled=[reading.filled for reading in readings],
+            confidence=bundle.confidence,
         )
+        general = messages.stream_notes(bundle, self.state.taken, time, *self._pace())
+        found = []
+        for i, reading in enumerate(readings):
+            few = messages.too_few_scored(bundle.calibration, reading.n, reading.first)
+            cannot_tell = few or estimates.cannot_tell[i]
+            names = (*FIGURES, "strangeness")
+            figures: dict[str, Any] = {n: float(getattr(estimates, n)[i]) for n in names}
+            log_odds = float(estimates.log_odds[i])
+            if cannot_tell:
+                # Whoever reads a number believes it, whatever stands beside it.
+                figures, log_odds = figures | dict.fromkeys(FIGURES, math.nan), math.nan
+            known = math.isfinite(log_odds)
+            by_scores = None if cannot_tell else [figures[name] for name in FIGURES[3:6]]
+            notes = messages.window_notes(bundle, reading, audited, by_scores)
+            found.append(
+                RiskState(
+                    **{name: getattr(reading, name) for name in OF_READING},
+                    effective_n=reading.effective / time,
+                    autocorrelation_time=time,
+                    **figures,
+                    exceedance=float(expit(log_odds)) if known else None,
+                    log_odds=log_odds if known else None,
+                    cannot_tell=cannot_tell,
+                    alarm=self.alarm,
+                    audited=audited,
+                    **{name: getattr(bundle, name) for name in OF_BUNDLE},
+                    notes=(*notes, *general),
+                )
+            )
+        return found
 
-    def _alarm_at(self, time: float) -> bool:
-        """Whether an alarm was on at a time, by what was said up to it."""
-        changes = [
-            a.kind for a in self.alarms if a.time <= time and a.kind in ("raised", "cleared")
-        ]
-        return changes[-1:] == ["raised"]
+    def _pace(self) -> tuple[int, float]:
+        """Events that were counted in so many seconds; none if times are not those of a clock.
+
+        The first bucket is left out: if events come in posts, there is one post more than pauses.
+        """
+        state = self.state
+        if state.newest < LONG_AGO:
+            return 0, 0.0
+        (_, begun), first = state.buckets.spans()[0]
+        return state.counted - int(first.sum()), state.newest - begun
 
     def _check_subject(self, subject: str | None) -> None:
         if subject is not None and subject not in self.bundle.called:
@@ -332,23 +434,17 @@ class Monitor:
 
     def _cells(self, events: Events) -> Cells:
         if events.cells is not None:
-            return checked_cells(events.cells, self.state.cells, events.shown_id)
+            return checked_cells(events.cells, self.state.cells, events.id)
         assert events.columns is not None
         for name in self.bundle.calibration.names:
             infinite = np.isinf(np.asarray(events.columns.get(name, ()), dtype=np.float64))
             if infinite.any():
-                shown = events.shown_id(int(infinite.argmax()))
-                raise EventError(
-                    f"Event {shown} has an infinite {name}. Send NaN if there is no score."
-                )
+                shown = f"Event {shown_id(events.id, int(infinite.argmax()))}"
+                raise EventError(f"{shown} has an infinite {name}. Send NaN if there is no score.")
         try:
             return self.bundle.calibration.place(events.columns)
         except ValueError as error:
             raise EventError(str(error)) from None
-
-    def _times(self, n: int) -> Floats:
-        newest = self.state.newest
-        return (newest if math.isfinite(newest) else 0.0) + np.arange(1.0, n + 1.0)
 
     def _unnamed(self, n: int) -> list[Id]:
         """Names of events without an id."""

@@ -11,15 +11,15 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from roadworthy.analysis.risk.prototypes import answer_costs
+from roadworthy.data.samples import DataError
+from roadworthy.data.scores import ScoreFile, ScoreTable, open_scores, read_scores
 from roadworthy.monitor import Alarm, Bundle, Events, Monitor, RiskState, messages
-from roadworthy.monitor.estimate import DAY, ENOUGH, FIGURES, HOUR
-
-if TYPE_CHECKING:
-    from roadworthy.data.scores import ScoreFile, ScoreTable
+from roadworthy.monitor.monitor import FIGURES
 
 MOST = 200
 """Windows that are read if `every` is not given: with more, every second one is dropped."""
@@ -60,32 +60,23 @@ class ReplayedWindow(NamedTuple):
     @property
     def truth(self) -> float:
         """The share of right answers; NaN if too few outcomes are known."""
-        return self.right / self.known if self.known >= min(FEWEST, self.length) else math.nan
+        return self.right / self.known if self.known >= FEWEST else math.nan
 
     @property
     def revealed(self) -> bool:
         """Whether its interval can be compared with the truth: most outcomes must be known."""
         return self.told and self.known >= MOSTLY * self.length
 
-    @property
-    def covered(self) -> bool:
-        """Whether the truth lies within the interval of the accuracy."""
-        return self.state.accuracy_low <= self.truth <= self.state.accuracy_high
-
     def record(self) -> dict[str, Any]:
         """Plain JSON values; figures are null without an estimate."""
-        state = self.state
+        state, names = self.state, (*FIGURES, "exceedance", "strangeness")
         return {
             "first_event": self.first,
             "last_event": self.last,
             "time": _plain(self.time),
             "n": float(state.n),
             "effective_n": state.effective_n,
-            **{
-                name: _plain(getattr(state, name)) if self.told else None
-                for name in (*FIGURES, "exceedance")
-            },
-            "strangeness": _plain(state.strangeness),
+            **{name: _plain(getattr(state, name)) for name in names},
             "cannot_tell": state.cannot_tell,
             "truth": _plain(self.truth),
             "truth_known": self.known,
@@ -98,18 +89,8 @@ class Compared(NamedTuple):
     windows: int
     covered: int
     mean_absolute_error: float
-
-
-class KnownOutcomes(NamedTuple):
-    """Known outcomes, beside what was estimated of the windows they lie in."""
-
-    known: int
-    right: int
-    share: float
-    low: float
-    high: float
-    estimate: float | None
-    """The mean of the windows' estimates, weighted by their known outcomes; None without any."""
+    above_tolerable_without_alarm: int | None
+    """Windows that truly cost more than the limit; None if outcomes do not say what they cost."""
 
 
 @dataclass
@@ -143,15 +124,20 @@ class Replay:
     @property
     def complete(self) -> bool:
         """Whether every part of the stream has an estimate."""
-        return all(w.told for w in self.windows) and not any(
-            alarm.kind == "cannot tell" for alarm in self.alarms
-        )
+        silent = any(alarm.kind == "cannot tell" for alarm in self.alarms)
+        return all(w.told for w in self.windows) and not silent
 
     @property
     def above(self) -> float | None:
         """P(cost > limit) of the last window with an estimate, if that is nearly certain."""
-        told = [w.state.exceedance for w in self.windows if w.told]
-        return told[-1] if told and told[-1] is not None and told[-1] > SURE else None
+        last = next((w.state.exceedance or 0.0 for w in self.windows[::-1] if w.told), 0.0)
+        return last if last > SURE else None
+
+    def to_arrow(self) -> Any:
+        """The windows as an Arrow table; `.to_pandas()` makes a data frame of it."""
+        import pyarrow as pa
+
+        return pa.Table.from_pylist([window.record() for window in self.windows])
 
     @property
     def compared(self) -> Compared | None:
@@ -159,35 +145,14 @@ class Replay:
         found = [w for w in self.windows if w.revealed]
         if not found:
             return None
+        held = [w.state.accuracy_low <= w.truth <= w.state.accuracy_high for w in found]
         errors = [abs(w.state.accuracy - w.truth) for w in found]
-        return Compared(len(found), sum(w.covered for w in found), float(np.mean(errors)))
-
-    @property
-    def sample(self) -> KnownOutcomes | None:
-        """What known outcomes say, however few a window; None if there are none."""
-        from roadworthy.statistics import wilson
-
-        known, right = self.outcomes
-        if not known:
-            return None
-        weights = [w.known for w in self.windows if w.told]
-        accuracy = [w.state.accuracy for w in self.windows if w.told]
-        estimate = float(np.average(accuracy, weights=weights)) if any(weights) else None
-        bounds = wilson(right, known)
-        return KnownOutcomes(known, right, right / known, bounds.low, bounds.high, estimate)
-
-    @property
-    def missed(self) -> int | None:
-        """Windows that truly cost more than the limit, with no alarm on at their end."""
-        from roadworthy.analysis.risk.prototypes import answer_costs
-
-        costs, limit = answer_costs(self.bundle.tree), self.bundle.tolerable
-        found = [w for w in self.windows if w.revealed]
-        if not found or costs is None or limit is None:
-            return None
-        right, wrong = costs
-        dear = [w for w in found if right * w.truth + wrong * (1.0 - w.truth) > limit]
-        return sum(not w.state.alarm for w in dear)
+        missed, costs, limit = None, answer_costs(self.bundle.tree), self.bundle.tolerable
+        if costs is not None and limit is not None:
+            right, wrong = costs
+            dear = [w for w in found if right * w.truth + wrong * (1.0 - w.truth) > limit]
+            missed = sum(not w.state.alarm for w in dear)
+        return Compared(len(found), sum(held), float(np.mean(errors)), missed)
 
 
 def replay(
@@ -205,9 +170,6 @@ def replay(
     between two windows, by default as many as a window, or more in a long stream. `truth` has the
     columns `id` and `correct`. `progress` is called with the number of events that were taken.
     """
-    from roadworthy.data.samples import DataError
-    from roadworthy.data.scores import ScoreTable, open_scores
-
     bundle = bundle if isinstance(bundle, Bundle) else Bundle.load(bundle)
     size = int(window or bundle.watched)
     if size < FEWEST:
@@ -222,7 +184,7 @@ def replay(
     known = None if truth is None else _outcomes_by_id(truth)
     run = _Run(Replay(bundle, source, size, every or size), thinned=every is None, known=known)
     while run.thinned and rows // run.found.every > MOST:
-        run.found.every *= 2
+        run.found.every *= 2  # windows that would be dropped later are not read
     for piece in pieces:
         run.take(piece)
         progress(piece.n)
@@ -277,8 +239,6 @@ class _Run:
 
     def end(self) -> Replay:
         """Read the last window, which ends with the stream."""
-        from roadworthy.data.samples import DataError
-
         found = self.found
         if found.events < found.window:
             raise DataError(
@@ -289,10 +249,8 @@ class _Run:
             self.thinned = False  # this one is kept wherever it ends
             self._read()
         found.windows = tuple(self.windows)
-        found.alarms = tuple(
-            replace(alarm, time=self.alarm_times.get(alarm.event, math.nan))
-            for alarm in self.monitor.alarms
-        )
+        times, alarms = self.alarm_times, self.monitor.alarms
+        found.alarms = tuple(replace(a, time=times.get(a.event, math.nan)) for a in alarms)
         found.at_end = tuple(self.monitor.risk(name) for name in found.bundle.windows.names)
         found.notes = tuple(self._notes())
         return found
@@ -311,21 +269,22 @@ class _Run:
         """The rows whose ids the monitor does not hold, and names for them: so each keeps its outcome."""
         if piece.id is None:
             return piece, None
-        names, known = piece.id.tolist(), self.monitor.state.recent.known
-        if "" not in names and len(set(names)) == len(names) and known.isdisjoint(names):
+        found, known, names = self.found, self.monitor.state.recent.known, piece.id.tolist()
+        if len(set(names) - {""}) == len(names) and known.isdisjoint(names):
             return piece, names
-        self.found.without_id += names.count("")
-        named = [name or f"row {self.found.events + i}" for i, name in enumerate(names)]
-        # Of rows with the same id the first one counts.
-        first = {name: i for i, name in reversed([*enumerate(named)])}
-        kept = [i for i, name in enumerate(named) if first[name] == i and name not in known]
-        self.found.repeated += len(named) - len(kept)
-        return piece.take(np.array(kept, dtype=np.intp)), [named[i] for i in kept]
+        first = dict[str, int]()  # of rows with the same id the first one counts
+        for i, id in enumerate(names):
+            found.without_id += not id
+            name = id or f"without id {found.without_id}"
+            if name not in known:
+                first.setdefault(name, i)
+        found.repeated += piece.n - len(first)
+        if len(first) < piece.n:
+            piece = piece.take(np.array([*first.values()], dtype=np.intp))
+        return piece, [*first]
 
     def _outcomes(self, piece: ScoreTable) -> np.ndarray:
         """1, 0, or NaN if unknown."""
-        from roadworthy.data.samples import DataError
-
         right = np.full(piece.n, np.nan)
         if self.known is not None:
             if piece.id is None:
@@ -341,10 +300,8 @@ class _Run:
     def _look_at(self, piece: ScoreTable, time: np.ndarray) -> None:
         """Count what is worth a note: missing scores, scores out of range, times that go back."""
         calibration = self.found.bundle.calibration
-        for i, (name, (low, high)) in enumerate(
-            zip(calibration.names, calibration.reach, strict=True)
-        ):
-            column = piece.columns[name]
+        for i, (low, high) in enumerate(calibration.reach):
+            column = piece.columns[calibration.names[i]]
             self.missing[i] += np.isnan(column).sum()
             self.outside[i] += ((column < low) | (column > high)).sum()
         timed = time[np.isfinite(time)]
@@ -357,9 +314,8 @@ class _Run:
         """What a reader should know about this stream."""
         found, notes = self.found, list[str]()
         calibration, known, events = found.bundle.calibration, found.outcomes[0], found.events
-        for name, (low, high), missing, outside in zip(
-            calibration.names, calibration.reach, self.missing, self.outside, strict=True
-        ):
+        parts = zip(calibration.names, calibration.reach, self.missing, self.outside, strict=True)
+        for name, (low, high), missing, outside in parts:
             if missing:
                 notes.append(f"Score {name} is missing in {missing:,} of {events:,} events.")
             if outside > OUTSIDE * events:
@@ -370,37 +326,28 @@ class _Run:
         if (known or self.known is not None) and known < events:
             notes.append(f"The outcome is known for {known:,} of {events:,} events.")
         if self.went_back:
-            notes.append(
-                f"The time goes back {self.went_back:,} times. Events are taken in the order of the "
-                "table; sort it by time if that is not their order."
+            order = (
+                "Events are taken in the order of the table; sort it by time if that is not theirs."
             )
+            notes.append(f"The time goes back {self.went_back:,} times. {order}")
         time, rule = self.monitor.autocorrelation_time, found.bundle.alarm
         if time > messages.ALIKE:
             notes.append(messages.note("alike", time=time))
-        span = self.last_time - self.first_time
-        if rule is not None and events >= ENOUGH and span >= HOUR:
-            said = messages.other_pace(rule, events / span * DAY)
-            notes += [said] if said else []
+        if rule and (said := messages.other_pace(rule, events, self.last_time - self.first_time)):
+            notes.append(said)
         return notes
 
 
 def _outcomes_by_id(table: ScoreTable | str | os.PathLike[str]) -> dict[str, float]:
     """1 or 0 for each id of a table of outcomes."""
-    from roadworthy.data.samples import DataError
-    from roadworthy.data.scores import ScoreTable, read_scores
-
     if not isinstance(table, ScoreTable):
         skips = ("kind", "group", "time")
         table = read_scores(Path(table), columns=[], needs=("id", "correct"), skips=skips)
-    if table.id is None or table.correct is None:
-        raise DataError(f"{table.source}: the columns id and correct are needed")
+    assert table.id is not None and table.correct is not None
     found = dict[str, float]()
     for id, right in zip(table.id.tolist(), table.correct.tolist(), strict=True):
         if id and found.setdefault(id, float(right)) != right:
-            raise DataError(
-                f"{table.source}: id {id!r} stands for a right and a wrong answer; write one "
-                "outcome for each id"
-            )
+            raise DataError(f"{table.source}: id {id!r} stands for a right and a wrong answer")
     return found
 
 

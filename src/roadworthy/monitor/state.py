@@ -5,25 +5,9 @@ the newest one by more than the lateness horizon is refused and counted as late;
 older than every event whose id is still known, since it may have been counted before. Every id is
 therefore counted at most once, however often it is sent.
 
->>> state = State(cells=2, capacity=3, lateness=60.0)
->>> state.add(np.array([5.0, 4.0]), np.array([0, 1], dtype=np.int16), ["a", "b"])
-Taken(accepted=2, repeated=0, late=0, unscored=0, ahead=0)
->>> [state.add_one(time, 1, name) for time, name in ((4.5, "c"), (6.0, "d"), (6.0, "d"), (-60.0, "e"))]
-[0, 0, 1, 2]
->>> state.recent.time.tolist(), state.recent.cell.tolist(), state.recent.ids
-([4.5, 5.0, 6.0], [1, 0, 1], ['c', 'a', 'd'])
-
 Replicas that each counted a part of one stream are merged into a fresh state: counts, windows and
 risk are then those of one monitor that saw all events. An event that two replicas saw is counted
 once, as long as both still hold its id.
-
->>> a, b = (State(cells=2, capacity=10, lateness=60.0, name=name) for name in "ab")
->>> _ = a.add(np.array([1.0, 2.0]), np.array([0, 1], dtype=np.int16), ["x", "y"])
->>> _ = b.add(np.array([2.0, 3.0]), np.array([1, 1], dtype=np.int16), ["y", "z"])
->>> whole = State(cells=2, capacity=10, lateness=60.0)
->>> merge_states(whole, [a, b])
->>> whole.taken, whole.buckets.total().tolist(), whole.recent.ids
-(Taken(accepted=3, repeated=1, late=0, unscored=0, ahead=0), [1, 2, 0], ['x', 'y', 'z'])
 """
 
 from __future__ import annotations
@@ -33,27 +17,32 @@ import io
 import json
 import math
 import secrets
-import zipfile
 from bisect import bisect_left
+from collections import deque
 from collections.abc import KeysView, Sequence
 from dataclasses import astuple
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from roadworthy.monitor.alarm import Alarm
-from roadworthy.monitor.buckets import Buckets
 from roadworthy.monitor.events import Cells, EventError, Floats, Id, Taken, id_order
 from roadworthy.monitor.labels import LabelledEvent, Labels
 
-ACCEPTED, REPEATED, LATE, UNSCORED = range(4)
-AHEAD = 60.0
-"""Seconds by which a client's clock may be ahead: as much is taken from the lateness that others are allowed."""
+ACCEPTED, REPEATED, LATE, UNSCORED, AHEAD = (Taken(*one) for one in np.eye(5, dtype=int).tolist())
+"""What becomes of one event."""
+NONE = Taken(0, 0, 0, 0)
+CLOCK = 60.0
+"""Seconds by which a client's clock may be ahead: as much is taken from the lateness of others."""
 EDGE, COMMON = 100, 0.1
 """Of so many of the oldest events that a state holds this share must be another's, too, for the two
 to have a common past: a retry that reached two replicas is none."""
+GATHERED = 65_536
+"""Events that buckets count together, which is much faster than call by call."""
 MAGIC = b"roadworthy state 5\n"
+Ints = NDArray[np.int64]
 
 
 class StateError(EventError):
@@ -97,8 +86,7 @@ class Recent:
 
     def ids_from(self, place: int) -> list[Id]:
         """Ids of the events from a place on."""
-        found: list[Id] = self._id[self._start + place : self._stop].tolist()
-        return found
+        return self._id[self._start + place : self._stop].tolist()
 
     def leaves_out(self, time: float, id: Id) -> bool:
         """Whether an event is older than everything that is held, and no more is held."""
@@ -107,15 +95,12 @@ class Recent:
 
     def claim(self, time: Floats, ids: Sequence[Id]) -> bool:
         """Take ids for events to be put next; nothing is taken if one is held, or comes twice."""
-        known = self._known
-        if not known.keys().isdisjoint(ids):
-            return False
-        before = len(known)
-        known.update(zip(ids, time.tolist(), strict=True))
+        known, before = self._known, len(self._known)
+        deque(map(known.setdefault, ids, time.tolist()), maxlen=0)  # one look-up an id
         if len(known) == before + len(ids):
             return True
-        for id in ids:
-            known.pop(id, None)
+        while len(known) > before:
+            known.popitem()  # a dict gives back last what came last
         return False
 
     def put_one(self, time: float, cell: int, id: Id) -> None:
@@ -140,11 +125,6 @@ class Recent:
             ids = [*self._id[later].tolist(), *ids]
             order = _order(time, ids)
             time, cell, ids = time[order], cell[order], [ids[i] for i in order.tolist()]
-        if len(time) > self.capacity:
-            for id in ids[: -self.capacity]:
-                del self._known[id]
-            time, cell = time[-self.capacity :], cell[-self.capacity :]
-            ids = ids[-self.capacity :]
         at = self._room_for(len(time))
         part = slice(at, self._stop)
         self._time[part], self._cell[part], self._id[part] = time, cell, ids
@@ -186,6 +166,124 @@ def _order(time: Floats, ids: Sequence[Id]) -> NDArray[np.intp]:
     return order
 
 
+class Buckets:
+    """Whole-number counts by time bucket and cell; the last column counts events without a score.
+
+    A bucket is `width` seconds wide at first. Once the newest event is `keep` buckets ahead, two
+    neighbours become one of twice the width, and so on: memory grows with the logarithm of the time.
+    Which bucket an instant lies in depends on the newest time alone, so that the buckets of two
+    replicas add up exactly.
+
+    >>> buckets = Buckets(cells=2, width=60.0, keep=4)
+    >>> buckets.add(np.array([0.0, 10.0, 70.0]), np.array([0, 1, -1]))
+    >>> buckets.add(np.array([300.0]), np.array([1]))
+    >>> [(span, counts.tolist()) for span, counts in buckets.spans()]
+    [((0.0, 120.0), [1, 1, 1]), ((300.0, 360.0), [0, 1, 0])]
+    """
+
+    def __init__(self, *, cells: int, width: float = 60.0, keep: int = 256) -> None:
+        self.cells, self.width, self.keep = cells, float(width), keep
+        self._rows: dict[tuple[int, int], Ints] = {}
+        """By level (how often the width was doubled) and number."""
+        self._newest: int | None = None
+        self._time = np.empty(GATHERED)
+        self._cell = np.empty(GATHERED, dtype=np.int16)
+        self._waiting = 0
+
+    def add(self, time: Floats, cell: Cells | Ints) -> None:
+        """Count events; -1 stands for no score."""
+        for at in range(0, len(time), GATHERED):
+            some = time[at : at + GATHERED]
+            if self._waiting + len(some) > GATHERED:
+                self._settled()
+            part = slice(self._waiting, self._waiting + len(some))
+            self._time[part], self._cell[part] = some, cell[at : at + GATHERED]
+            self._waiting = part.stop
+
+    def add_one(self, time: float, cell: int) -> None:
+        """Count one event."""
+        if self._waiting == GATHERED:
+            self._settled()
+        self._time[self._waiting], self._cell[self._waiting] = time, cell
+        self._waiting += 1
+
+    def spans(self) -> list[tuple[tuple[float, float], Ints]]:
+        """Every bucket with its first and last second, oldest first."""
+        rows = self._settled()
+        found = [((i << k) * self.width, ((i + 1) << k) * self.width) for k, i in rows]
+        return sorted(zip(found, rows.values(), strict=True), key=lambda pair: pair[0])
+
+    def total(self) -> Ints:
+        """Counts of all time."""
+        return sum(self._settled().values(), np.zeros(self.cells + 1, dtype=np.int64))
+
+    def merge(self, other: Buckets, *, without: tuple[Floats, Cells]) -> None:
+        """Add the counts of another, but for those of its events at these times and in these cells."""
+        self._settled()
+        theirs = other._settled()
+        if other._newest is not None:
+            self._advance(other._newest)
+        for key, row in theirs.items():
+            self._row(*key)[:] += row
+        for time, cell in zip(without[0].tolist(), without[1].tolist(), strict=True):
+            self._row(0, math.floor(time / self.width))[cell] -= 1
+
+    def arrays(self) -> tuple[Ints, Ints, int | None]:
+        """Keys, rows and the newest bucket, for storage."""
+        kept = sorted(self._settled().items())  # the same whenever they were counted
+        keys = np.array([key for key, _ in kept], dtype=np.int64).reshape(-1, 2)
+        rows = np.array([row for _, row in kept], dtype=np.int64).reshape(-1, self.cells + 1)
+        return keys, rows, self._newest
+
+    def restore(self, keys: Ints, rows: NDArray[np.integer], newest: int | None) -> None:
+        """The inverse of `arrays`."""
+        self._newest, self._waiting = newest, 0
+        self._rows = {
+            (k, i): row.astype(np.int64) for (k, i), row in zip(keys.tolist(), rows, strict=True)
+        }
+
+    def _settled(self) -> dict[tuple[int, int], Ints]:
+        """The rows, with the events that wait."""
+        if not self._waiting:
+            return self._rows
+        numbers = np.floor(self._time[: self._waiting] / self.width).astype(np.int64)
+        columns = self._cell[: self._waiting].astype(np.int64)
+        columns[columns < 0] = self.cells
+        self._waiting = 0
+        self._advance(int(numbers.max()))
+        order = numbers.argsort(kind="stable")
+        numbers, columns = numbers[order], columns[order]
+        starts = np.flatnonzero(np.diff(numbers, prepend=numbers[0] - 1)).tolist()
+        for start, end in pairwise([*starts, len(numbers)]):
+            row = self._row(0, int(numbers[start]))
+            row += np.bincount(columns[start:end], minlength=self.cells + 1)
+        return self._rows
+
+    def _row(self, level: int, number: int) -> Ints:
+        """The row that a bucket is counted in."""
+        home = self._home(level, number)
+        return self._rows.setdefault(home, np.zeros(self.cells + 1, dtype=np.int64))
+
+    def _edge(self, level: int) -> int:
+        """The first bucket of a level that is not yet joined with its neighbour: pairs move together."""
+        assert self._newest is not None
+        return ((self._newest >> (level + 1)) - self.keep // 2 + 1) << 1
+
+    def _home(self, level: int, number: int) -> tuple[int, int]:
+        while number < self._edge(level):
+            level, number = level + 1, number >> 1
+        return level, number
+
+    def _advance(self, newest: int) -> None:
+        """Join what has become old."""
+        if self._newest is not None and newest <= self._newest:
+            return
+        self._newest = newest
+        for key in [key for key in self._rows if self._home(*key) != key]:
+            row = self._rows.pop(key)
+            self._row(*key)[:] += row
+
+
 class State:
     """The counts of one stream, or of one replica's part of it."""
 
@@ -208,17 +306,12 @@ class State:
         self.buckets = Buckets(cells=cells, width=bucket, keep=keep)
         self.labels = Labels()
         self.newest = -math.inf
-        self.taken = Taken(0, 0, 0, 0)
-
-    @property
-    def shape(self) -> tuple[int, int, float, float]:
-        """What states must have in common to be merged."""
-        return self.cells, self.recent.capacity, self.lateness, self.buckets.width
+        self.taken = NONE
 
     @property
     def ahead(self) -> float:
         """Seconds by which an event may be ahead of the clock it is compared with."""
-        return min(self.lateness, AHEAD)
+        return min(self.lateness, CLOCK)
 
     @property
     def counted(self) -> int:
@@ -226,23 +319,26 @@ class State:
         return self.taken.accepted + self.taken.unscored
 
     @property
+    def gone(self) -> int:
+        """How many of them are no longer held."""
+        return self.counted - len(self.recent)
+
+    @property
     def names(self) -> set[str]:
         """The replicas whose events are counted here."""
         return self.replicas | ({self.name} if self.taken.total else set())
 
-    def add_one(self, time: float, cell: int, id: Id) -> int:
+    def add_one(self, time: float, cell: int, id: Id) -> Taken:
         """Count one event; says what became of it."""
-        recent = self.recent
+        recent, late = self.recent, time < self.newest - self.lateness
         if id in recent.known:
-            return self._tally(REPEATED)
-        if time <= self.newest:
-            if time < self.newest - self.lateness or recent.leaves_out(time, id):
-                return self._tally(LATE)
-        else:
-            self.newest = time
+            return self.tally(REPEATED)
+        if late or (time <= self.newest and recent.leaves_out(time, id)):
+            return self.tally(LATE)
+        self.newest = max(self.newest, time)
         recent.put_one(time, cell, id)
         self.buckets.add_one(time, cell)
-        return self._tally(ACCEPTED if cell >= 0 else UNSCORED)
+        return self.tally(ACCEPTED if cell >= 0 else UNSCORED)
 
     def add(self, time: Floats, cell: Cells, ids: Sequence[Id]) -> Taken:
         """Count events in the order in which they arrived: the same as one after the other."""
@@ -251,16 +347,12 @@ class State:
             self.recent.put(time, cell, ids)
             self.buckets.add(time, cell)
             unscored = int(np.count_nonzero(cell < 0))
-            counted = Taken(len(time) - unscored, 0, 0, unscored)
-            self.taken = self.taken + counted
-            return counted
-        before = self.taken
-        for event in zip(time.tolist(), cell.tolist(), ids, strict=True):
-            self.add_one(*event)
-        return Taken(*(now - then for now, then in zip(self.taken, before, strict=True)))
+            return self.tally(Taken(len(time) - unscored, 0, 0, unscored))
+        each = zip(time.tolist(), cell.tolist(), ids, strict=True)
+        return sum((self.add_one(*event) for event in each), NONE)
 
     def _claimed(self, time: Floats, ids: Sequence[Id]) -> bool:
-        """Whether every event is sure to be counted: none is repeated, late, or pushed out by those it comes with."""
+        """Whether all are sure to be counted: none repeated, late, or pushed out by the others."""
         rising = bool((time[1:] >= time[:-1]).all()) and time[0] >= self.newest - self.lateness
         if not rising and time.min() < max(self.newest, float(time.max())) - self.lateness:
             return False
@@ -270,10 +362,9 @@ class State:
             return False
         return self.recent.claim(time, ids)
 
-    def _tally(self, what: int) -> int:
-        numbers = list(self.taken)
-        numbers[what] += 1
-        self.taken = Taken(*numbers)
+    def tally(self, what: Taken) -> Taken:
+        """Add to what became of all events."""
+        self.taken = self.taken + what
         return what
 
 
@@ -281,8 +372,6 @@ def merge_states(into: State, others: Sequence[State]) -> None:
     """Take over what other states hold: all of them, or none if one is refused."""
     states = [into, *others]
     for i, other in enumerate(others, start=1):
-        if into.shape != other.shape:
-            raise EventError("States of different bundles cannot be merged.")
         for before in states[:i]:
             if known := before.names & other.names:
                 raise EventError(
@@ -305,7 +394,7 @@ def merge_states(into: State, others: Sequence[State]) -> None:
         into.labels.merge(other.labels)
         into.newest = max(into.newest, other.newest)
         twice, unscored = int(common.sum()), int((theirs.cell[common] < 0).sum())
-        into.taken = into.taken + other.taken + Taken(unscored - twice, twice, 0, -unscored)
+        into.tally(other.taken + Taken(unscored - twice, twice, 0, -unscored))
         into.replicas |= other.names
 
 
@@ -376,8 +465,5 @@ def _arrays(data: bytes) -> dict[str, Any]:
     content = data[start:]
     if hashlib.sha256(content).digest() != data[len(MAGIC) : start]:
         raise StateError("This state is cut off or was changed. Use an earlier copy.")
-    try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as found:
-            return {name: found[name] for name in found.files}
-    except (ValueError, OSError, zipfile.BadZipFile) as error:
-        raise StateError(f"This state cannot be read: {error}.") from error
+    with np.load(io.BytesIO(content), allow_pickle=False) as found:
+        return {name: found[name] for name in found.files}

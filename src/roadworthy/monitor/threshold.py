@@ -3,13 +3,11 @@
 What clean is, is known from the calibration's clean counts up to chance: of many draws from their
 Dirichlet posterior ("worlds") those are simulated whose windows give more evidence of shift than 96%
 of the others do, so that nearly every calibration keeps the stated rate, not their average. Windows
-are evaluated as the monitor will, and alarms are counted with hysteresis. Beyond what was simulated
-the peaks of alarms are taken to be exponential; the burden is the upper end of its bootstrap interval
-over streams.
+are evaluated as the monitor will. Beyond what was simulated the peaks of alarms are taken to be
+exponential; the burden is the upper end of its bootstrap interval over streams.
 
-The table over autocorrelation times tau: a window of n events holds n / tau independent ones. As long
-as these still notice a step to 30% shift, the window is read; beyond, as many events as hold so many
-independent ones, up to a limit. Each burden is found on streams of independent events of that length.
+A window of n autocorrelated events holds n / tau independent ones. As long as these still notice a
+step to 30% shift, the window is read; beyond, as many events as hold so many independent ones.
 
 >>> peaks_above([-3.0, 2.5, 2.8, 1.5, 0.5, 3.0], 2.0)
 [2.8, 3.0]
@@ -19,28 +17,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from roadworthy.analysis.risk.estimator import Odds
-from roadworthy.analysis.risk.tolerable import costs_of
+from roadworthy.analysis.risk.calibration import Calibration
+from roadworthy.analysis.risk.estimator import Estimator, Odds, costs_of
 from roadworthy.monitor.alarm import (
     GAP,
     LIKELIER,
     LONGEST,
     AlarmRule,
     alarms_per_day,
-    counts_before,
+    bins_before,
     odds_before,
 )
 from roadworthy.monitor.events import Floats
 from roadworthy.monitor.messages import rule_notes
-
-if TYPE_CHECKING:
-    from roadworthy.analysis.risk.calibration import Calibration
-    from roadworthy.analysis.risk.estimator import Estimator
 
 WORLDS, UNLUCKY = 1200, 0.96
 """Draws of what clean may be, and the rank of their evidence above which they are simulated."""
@@ -66,25 +59,30 @@ def alarm_rule(
     estimator: Estimator,
     *,
     windows: Sequence[int],
-    false_alarms: str = "1 per month",
-    events_per_day: float = 10_000.0,
-    seed: int = 0,
+    false_alarms: str,
+    events_per_day: float,
+    seed: int,
 ) -> AlarmRule:
     """The rule for the shortest of the windows that notices a step to 30% shift, else the longest.
 
     Kinds of which 30% is tolerable are no reason for a longer one.
     """
     assert estimator.tolerable is not None
+    if not events_per_day > 0:
+        raise ValueError(f"Events a day are a number above 0, found {events_per_day}.")
     costs = costs_of(estimator, STEP)
-    not_due = {kind: cost for kind, cost in costs.items() if cost <= estimator.tolerable}
+    not_due = tuple(kind for kind, cost in costs.items() if cost <= estimator.tolerable)
     per_event = alarms_per_day(false_alarms) / events_per_day
     worlds = clean_worlds(estimator.calibration, WORLDS, np.random.default_rng([seed, 1]))
+    everywhere = CleanStreams(estimator, worlds, seed)
     for window in sorted(windows):
         stride = default_stride(window)
-        seen = _odds_after_steps(estimator, worlds, window, stride, seed)
+        seen = _odds_after_steps(everywhere, window, stride)
         if window < max(windows) and _least(_noticed(seen, 0.0), not_due) < ENOUGH:
             continue  # not even with the lowest burden that there is
-        clean = CleanStreams(estimator, unlucky_worlds(estimator, worlds, window), seed)
+        # Those in which clean looks riskier than in most.
+        order = np.argsort(estimator.odds(worlds * window).evidence, kind="stable")
+        clean = CleanStreams(estimator, worlds[order[int(UNLUCKY * WORLDS) :]], seed)
         burden = clean.burden(window, stride, per_event)
         detects = _noticed(seen, burden)
         if _least(detects, not_due) >= ENOUGH:
@@ -95,7 +93,7 @@ def alarm_rule(
         time = window / length
         every = max(1, round(stride / time))
         burden = clean.burden(length, every, per_event, time=time)
-        seen = _odds_after_steps(estimator, worlds, length, every, seed, least=burden)
+        seen = _odds_after_steps(everywhere, length, every, least=burden)
         if _least(_noticed(seen, burden), not_due) < STILL:
             break
         table.append((time, window, burden))
@@ -107,17 +105,9 @@ def alarm_rule(
         every = max(1, round(stride / time))
         found = clean.burden(length, every, per_event, time=time)
         table.append((time, round(min(time, last) * enough), found))
-    return AlarmRule(
-        window,
-        stride,
-        false_alarms,
-        float(events_per_day),
-        tuple(table),
-        off=_cleared_below(estimator, clean.worlds, window, seed),
-        detects=detects,
-        not_due=tuple(not_due),
-        notes=rule_notes(estimator, detects, not_due=not_due, step=STEP),
-    )
+    rate, off = (false_alarms, float(events_per_day)), _cleared_below(clean, window)
+    notes = rule_notes(estimator, detects, not_due)
+    return AlarmRule(window, stride, *rate, tuple(table), LIKELIER, off, detects, not_due, notes)
 
 
 def default_stride(window: int) -> int:
@@ -136,14 +126,7 @@ def clean_worlds(calibration: Calibration, draws: int, rng: np.random.Generator)
     bins = rng.dirichlet(counts.sum(axis=1) + _PRIOR, draws)
     inner = rng.standard_gamma(counts + _PRIOR / counts.shape[1], (draws, *counts.shape))
     inner = np.maximum(inner, 1e-300)
-    worlds: Floats = bins[:, :, None] * inner / inner.sum(axis=2, keepdims=True)
-    return worlds.reshape(draws, -1)
-
-
-def unlucky_worlds(estimator: Estimator, worlds: Floats, window: int) -> Floats:
-    """Those in which clean looks riskier than in most."""
-    order = np.argsort(estimator.odds(worlds * window).evidence, kind="stable")
-    return worlds[order[int(UNLUCKY * len(order)) :]]
+    return (bins[:, :, None] * inner / inner.sum(axis=2, keepdims=True)).reshape(draws, -1)
 
 
 def stream(world: Floats, n: int, rng: np.random.Generator) -> NDArray[np.intp]:
@@ -156,7 +139,7 @@ class CleanStreams:
     """Simulations of clean streams, each done once."""
 
     def __init__(self, estimator: Estimator, worlds: Floats, seed: int = 0) -> None:
-        self.estimator, self.worlds, self._seed = estimator, worlds, seed
+        self.estimator, self.worlds, self.seed = estimator, worlds, seed
         self._found: dict[tuple[int, int], tuple[float, list[list[float]]]] = {}
 
     def burden(self, length: int, stride: int, per_event: float, *, time: float = 1.0) -> float:
@@ -169,7 +152,7 @@ class CleanStreams:
             self._found[length, stride] = self._peaks(length, stride)
         level, peaks = self._found[length, stride]
         wanted = per_event * stride * time
-        rng = np.random.default_rng([self._seed, 6])
+        rng = np.random.default_rng([self.seed, 6])
         resampled = [
             extrapolated([peaks[i] for i in again], level, wanted)
             for again in rng.integers(len(peaks), size=(RESAMPLES, len(peaks)))
@@ -179,21 +162,16 @@ class CleanStreams:
 
     def _peaks(self, length: int, stride: int) -> tuple[float, list[list[float]]]:
         """A level that the evidence seldom reaches, and the peaks of each stream above it."""
-        rng = np.random.default_rng([self._seed, 2, length])
+        rng = np.random.default_rng([self.seed, 2, length])
         ends = length + stride * np.arange(LOOKS)
         streams = [stream(world, int(ends[-1]), rng) for world in self.worlds]
-        calibration = self.estimator.calibration
-        bins, cells = calibration.shift.bins, calibration.cells
-        most = [
-            self.estimator.most_evidence(counts_before(s // (cells // bins), ends, length, bins))
-            for s in streams
-        ]
+        estimator = self.estimator
+        bins = [bins_before(estimator.calibration, cells, ends, length)[0] for cells in streams]
+        most = [estimator.most_evidence(counts) for counts in bins]
         # The windows with the most evidence are among these; the others need not be worked out.
         least = float(np.quantile(most, 1.0 - SOME))
-        series = [
-            odds_before(self.estimator, s, ends, length=length, least=least).evidence
-            for s in streams
-        ]
+        odds = [odds_before(estimator, cells, ends, length, least=least) for cells in streams]
+        series = [each.evidence for each in odds]
         level = float(np.quantile(series, LEVEL, method="higher"))
         return level, [peaks_above(values.tolist(), level) for values in series]
 
@@ -220,24 +198,18 @@ def extrapolated(peaks: Sequence[Sequence[float]], level: float, wanted: float) 
 
 
 def _odds_after_steps(
-    estimator: Estimator,
-    worlds: Floats,
-    window: int,
-    stride: int,
-    seed: int,
-    *,
-    least: float = -math.inf,
+    clean: CleanStreams, window: int, stride: int, *, least: float = -math.inf
 ) -> dict[str, Odds]:
     """By kind: the odds of every look within two windows of steps to 30% of it, steps x looks."""
-    calibration = estimator.calibration
+    estimator, calibration = clean.estimator, clean.estimator.calibration
     # Looks fall anywhere between two strides; the step is taken to lie in the middle.
     ends = window + np.arange((stride + 1) // 2, 2 * window + 1, stride)
     found = {}
     for number, kind in enumerate(calibration.kinds[1:], start=1):
-        rng = np.random.default_rng([seed, 3, number])
+        rng = np.random.default_rng([clean.seed, 3, number])
         shifted = calibration.table[number].sum(axis=0) + 1e-9
         odds = []
-        for world in worlds[:DETECTIONS]:
+        for world in clean.worlds[:DETECTIONS]:
             cells = stream(world, 3 * window, rng)
             where = np.flatnonzero(rng.random(2 * window) < STEP) + window
             cells[where] = stream(shifted, len(where), rng)
@@ -248,10 +220,8 @@ def _odds_after_steps(
 
 def _noticed(seen: Mapping[str, Odds], burden: float) -> tuple[tuple[str, float], ...]:
     """How often steps of each kind raise an alarm."""
-    return tuple(
-        (kind, float((odds.judged(burden).max(axis=1) >= LIKELIER).mean()))
-        for kind, odds in seen.items()
-    )
+    highest = {kind: odds.judged(burden).max(axis=1) for kind, odds in seen.items()}
+    return tuple((kind, float((most >= LIKELIER).mean())) for kind, most in highest.items())
 
 
 def _least(detects: Sequence[tuple[str, float]], not_due: Collection[str]) -> float:
@@ -259,9 +229,10 @@ def _least(detects: Sequence[tuple[str, float]], not_due: Collection[str]) -> fl
     return min((share for kind, share in detects if kind not in not_due), default=1.0)
 
 
-def _cleared_below(estimator: Estimator, worlds: Floats, window: int, seed: int) -> float:
+def _cleared_below(clean: CleanStreams, window: int) -> float:
     """The log-odds that nine in ten clean windows fall below, within a gap below the alarm."""
-    rng = np.random.default_rng([seed, 7])
+    worlds, estimator = clean.worlds, clean.estimator
+    rng = np.random.default_rng([clean.seed, 7])
     windows = [stream(worlds[i % len(worlds)], window, rng) for i in range(CLEAN_WINDOWS)]
     counts = [np.bincount(cells, minlength=estimator.calibration.cells) for cells in windows]
     above = estimator.odds(counts).above

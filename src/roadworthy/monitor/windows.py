@@ -1,7 +1,7 @@
-"""Which part of a stream is read, and with what weight: the last events, older ones fading out, or all since the last change.
+"""Which part of a stream is read: the last events, older ones fading out, or all since a change.
 
-Every window is a reading of the same last events. With a half-life, events count for n_eff = (sum w)^2 / sum w^2 of them. The
-adaptive window starts at the last point at which the shift score changed.
+With a half-life, events count for n_eff = (sum w)^2 / sum w^2 of them. The adaptive window starts at
+the last point at which the shift score changed.
 
 >>> cells = np.array([0, 1, 1, -1], dtype=np.int16)
 >>> reading = sliding(cells, 3, size=2)
@@ -16,15 +16,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from roadworthy.analysis.risk.calibration import Calibration
 from roadworthy.monitor.events import Cells, Floats
-
-if TYPE_CHECKING:
-    from roadworthy.analysis.risk.calibration import Calibration
+from roadworthy.statistics.autocorrelation import integrated_time
+from roadworthy.statistics.change_points import since_change
 
 Ints = NDArray[np.int64]
 
@@ -35,7 +34,7 @@ FADED = 20.0
 MOST_BUCKETS = 200
 """Places at which the adaptive window looks for a change."""
 GROUPS, _GROUP_ENDS = 4, (0.5, 0.8, 0.95)
-"""Groups of cells in which it looks, few so that a change shows soon, and the shares of clean rows below which they end."""
+"""Groups of cells in which it looks, few so that a change shows soon; by shares of clean rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,28 +59,28 @@ class CellScores:
         group = np.searchsorted(_GROUP_ENDS, middle)[bins]
         return cls(ratio[bins], group, variance)
 
+    def time(self, cells: Cells, window: int, *, sure: bool) -> float:
+        """How many of these events say as much as one."""
+        scores = self.shift[cells[cells >= 0]]
+        return integrated_time(scores, window=window, variance=self.variance, sure=sure)
+
 
 @dataclass(frozen=True)
 class Windows:
-    """Lengths of the sliding windows in events, the half-life of the fading one, and whether there is an adaptive one."""
+    """Lengths of the sliding windows, the half-life of the fading one, and whether one is adaptive."""
 
     lengths: tuple[int, ...] = (100, 1000)
     half_life: float | None = None
     adaptive: bool = False
 
     def __post_init__(self) -> None:
-        if (
-            not self.lengths
-            or any(int(n) != n or n < 2 for n in self.lengths)
-            or len(set(self.lengths)) < len(self.lengths)
-        ):
-            raise ValueError(
-                f"Windows are distinct numbers of events, at least 2 each, found {self.lengths}."
-            )
-        if self.half_life is not None and not 1 <= self.half_life <= LONGEST_FADING:
-            raise ValueError(
-                f"A half-life is from 1 to {LONGEST_FADING:,} events, found {self.half_life:,g}."
-            )
+        lengths, half_life, most = self.lengths, self.half_life, LONGEST_FADING
+        fine = len(set(lengths)) == len(lengths) and all(int(n) == n >= 2 for n in lengths)
+        if not (lengths and fine):
+            why = f"distinct numbers of events, at least 2 each, found {lengths}"
+            raise ValueError(f"Windows are {why}.")
+        if half_life is not None and not 1 <= half_life <= most:
+            raise ValueError(f"A half-life is from 1 to {most:,} events, found {half_life:,g}.")
 
     @property
     def longest(self) -> int:
@@ -118,7 +117,7 @@ class Reading:
     half_life: float | None = None
     """Events after which one weighs half as much; None if all weigh the same."""
     filled: float = 1.0
-    """How much of a full window it is, by weight: the less, the more what was believed beforehand says."""
+    """How much of a full window it is, by weight: the less, the more the prior counts."""
     start: float | None = None
     """Times of its first and last event, if there is any."""
     end: float | None = None
@@ -176,14 +175,11 @@ def sliding(cells: Cells, length: int, *, size: int, half_life: float | None = N
 
 def faded(n: int, half_life: float | None) -> Floats:
     """Weights of so many events, the oldest first; with a half-life, of older ones less."""
-    weights: Floats = 0.5 ** (np.arange(n)[::-1] / (half_life or math.inf))
-    return weights
+    return 0.5 ** (np.arange(n)[::-1] / (half_life or math.inf))
 
 
 def adapted(cells: Cells, groups: Ints, *, shrink: float = 1.0) -> Reading:
-    """All events since the shift score last changed, among these; in buckets, counted by a few groups of cells."""
-    from roadworthy.statistics.change_points import since_change
-
+    """All of these events since the shift score last changed; in buckets, by a few groups of cells."""
     bucket = max(1, math.ceil(len(cells) / MOST_BUCKETS))
     head = len(cells) % bucket
     whole = cells[head:].reshape(-1, bucket)

@@ -64,8 +64,8 @@ MOST_READINGS = 50_000
 LEAST_SPAN_S = 1.0
 UNKNOWN_SHOWN = 10
 UNKNOWN = (
-    "No event with this id is known: the label was not kept. Send it again once its event is "
-    "counted, or with the cell and time of an old one."
+    "No event with this id is known, or no longer: the label was not kept. If its event is not "
+    "counted yet, send it again afterwards."
 )
 PROBES = ("/livez", "/health")
 SVG = b"image/svg+xml; charset=utf-8"
@@ -241,8 +241,7 @@ class App:
     def _why_unscored(self, post: Batch | Single) -> str:
         calibration = self._keeper.bundle.calibration
         if isinstance(post, Single):
-            lacking = None if post.scores is None else calibration.lacked_by(post.scores)
-            return calibration.why_nowhere(1, lacking=lacking)
+            return calibration.why_nowhere(1, post.scores)
         return calibration.why_nowhere(int((post.cells < 0).sum()))
 
     async def _feed(self, ids: Sequence[str], columns: Mapping[str, Any]) -> None:

@@ -215,8 +215,8 @@ class Counting:
         """What becomes of labels, and those of events that are known."""
         state = self.monitor.state
         held, asked = state.recent.known, state.labels.asked
-        known = [label for label in post if label.time is not None or label.id in held]
-        unknown = [label.id for label in post if label.time is None and label.id not in held]
+        known = [label for label in post if label.id in held]
+        unknown = [label.id for label in post if label.id not in held]
         sure = sum(label.probability is None and label.id not in asked for label in known)
         return Labelled(len(known), tuple(unknown), sure), known
 

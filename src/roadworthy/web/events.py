@@ -4,9 +4,8 @@ An event has an ``id`` (the same id sent again is the same event), a ``time`` (s
 or ISO 8601 with a time zone; the time of arrival if it is left out) and one of ``scores``,
 ``verdict`` (if the calibration reads one score of 0 and 1) and ``cell``. ``subject`` is optional. A
 label has the ``id`` of an event and whether its answer was ``correct``; ``probability`` is the one
-with which the event was chosen for labelling (without it that of the label queue, else 1). An event
-that is no longer among the last ones needs its ``cell`` and ``time``. A post is accepted whole or
-not at all, and a refusal names the line.
+with which the event was chosen for labelling (without it that of the label queue, else 1). A post is
+accepted whole or not at all, and a refusal names the line.
 
 >>> from types import SimpleNamespace
 >>> known = {"names": ("knn",), "cells": 4, "references": ((0.5,),), "reach": ((0.1, 2.0),)}
@@ -16,7 +15,7 @@ not at all, and a refusal names the line.
 >>> event.id, event.time, event.scores
 ('a', 5.0, {'knn': 0.5})
 >>> reader.labels(b'{"id": "b", "correct": false, "probability": 0.2}')
-[Label(id='b', correct=False, probability=0.2, cell=None, time=None)]
+[Label(id='b', correct=False, probability=0.2)]
 >>> reader.read(b'{"id": "a", "cell": 1}\\n{"id": "b", "scores": {"knn": 1e999}}', now=9.0)
 Traceback (most recent call last):
 roadworthy.web.http.Refused: line 2: Score 'knn' is infinite. Send a finite number, or null.
@@ -117,8 +116,6 @@ class Label(NamedTuple):
     id: str
     correct: bool
     probability: float | None = None
-    cell: int | None = None
-    time: float | None = None
 
 
 Post = Batch | Single | Sequence[Label]
@@ -306,7 +303,7 @@ class Reader:
                 line=line,
             )
         _check_keys(item, (*Label._fields, "subject", "bundle"), "A label", line)
-        correct, probability, cell, time = (item.get(key) for key in Label._fields[1:])
+        correct, probability = (item.get(key) for key in Label._fields[1:])
         if type(correct) not in (bool, int) or correct not in (0, 1):
             raise Refused(f"correct must be true or false; found {brief(correct)}.", line=line)
         if probability is not None and (
@@ -315,15 +312,8 @@ class Reader:
             raise Refused(
                 f"probability must be above 0 and at most 1; found {brief(probability)}.", line=line
             )
-        if (cell is None) != (time is None):
-            raise Refused("Give both cell and time of an old event, or neither.", line=line)
-        return Label(
-            _id(item, line),
-            bool(correct),
-            None if probability is None else float(probability),
-            None if cell is None else self._cell(cell, line),
-            None if time is None else _time(time, line),
-        )
+        chosen = None if probability is None else float(probability)
+        return Label(_id(item, line), bool(correct), chosen)
 
     def _check_subject(self, item: Mapping[str, Any], line: int | None) -> None:
         given = item.get("subject", self._called[0])

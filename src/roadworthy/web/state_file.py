@@ -36,7 +36,7 @@ from typing import Any
 from roadworthy.store import StoreError
 from roadworthy.web import ServiceError
 
-VERSION = "2"
+VERSION = "3"
 ENDING = ".state.sqlite"
 """Of the file beside a bundle, if no other is named."""
 EVENTS, LABELS, SINGLES = 1, 2, 3

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from roadworthy.monitor.messages import when_raised
 from roadworthy.statistics.proportion import wilson
 
 if TYPE_CHECKING:
@@ -106,7 +105,6 @@ def _alarm_rule(bundle: Bundle) -> dict[str, Any] | None:
         "on_log_odds": rule.on,
         "off_log_odds": rule.off,
         "burden": plain(rule.burden),
-        "rings": when_raised(rule),
         "false_alarms": rule.false_alarms,
         "events_per_day": rule.events_per_day,
         "notes": list(rule.notes),

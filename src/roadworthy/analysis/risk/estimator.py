@@ -1,15 +1,16 @@
 """What a window of unlabelled events says: rate of shift, accuracy, expected cost, intervals.
 
-A window is counts over the cells of a `Calibration`. Events fall into the bins of the shift score
+A window is counts over the cells of a `Calibration`. Events fall into the bins b of the shift score
 as a mixture of clean and shifted events. The posterior is worked out on a grid, without random
-draws: rate of shift (Jeffreys' prior, and 10% at no shift and at nothing but shift) x kind of
-shift x tilt. A *tilt* makes the shifted events look more or less shifted than those calibrated:
-their histogram is multiplied by exp(t x log-likelihood ratio / 3), t normal.
+draws: rate of shift p (Jeffreys' prior, and 10% at no shift and at nothing but shift) x kind of
+shift k x tilt t (normal), which makes shifted events look more or less shifted than calibrated:
+
+    P(b) = (1 - p) c(b) + p h_t(b),    h_t(b) ~ h_k(b) (h_k(b) / c(b))^(t/3)
 
 - *Luck of the calibration rows*: the log-likelihood of n events is divided by 1 + n / rows.
 - *Rate*: the posterior mean. Its interval holds for kinds of shift like those calibrated.
 - *Accuracy*: the mean over events of (1 - q) P(right | clean) + q P(right | shifted), where
-  q = P(shifted | bin of the shift score). Both probabilities are read from the event's own scores.
+  q = p h_t(b) / P(b). Both probabilities are read from the event's own scores.
 - *Interval of the accuracy*: the posterior, the accuracy of shifted events moved on the logit scale
   by a normal (a kind that was not calibrated), and the binomial chance of the window's events.
 - *Second opinion*: if confidence tells right from wrong on clean rows, the difference between the
@@ -23,13 +24,12 @@ their histogram is multiplied by exp(t x log-likelihood ratio / 3), t normal.
 >>> scores, right = rng.normal(2.5 * shifted), rng.random(2000) < np.where(shifted, 0.4, 0.9)
 >>> calibration = fit_calibration({"energy": scores}, np.where(shifted, "fog", "clean"), right)
 >>> estimator = Estimator(calibration, accuracy_tree(), tolerable=0.2)
->>> live = rng.random(400) < 0.5
->>> cells = calibration.place({"energy": rng.normal(2.5 * live)})
+>>> cells = calibration.place({"energy": rng.normal(2.5 * (np.arange(400) < 200))})
 >>> found = estimator.estimate(np.bincount(cells, minlength=calibration.cells))
->>> bool(found.rate_low[0] < live.mean() < found.rate_high[0]), bool(found.exceedance[0] > 0.9)
-(True, True)
->>> found.cannot_tell
-(None,)
+>>> bool(found.rate_low[0] < 0.5 < found.rate_high[0]), found.cannot_tell
+(True, (None,))
+>>> round(costs_of(estimator, 0.3)["fog"], 2), found.exceedance.round(2).tolist()
+(0.24, [0.97])
 """
 
 from __future__ import annotations
@@ -50,8 +50,7 @@ from roadworthy.analysis.risk.prototypes import (
     live_parameters,
     refuse_live_constants,
 )
-from roadworthy.analysis.risk.refusal import Refusal, alarmed_cells, separation
-from roadworthy.analysis.risk.tolerable import cells_of_kinds, cost_at, shares_of_kinds
+from roadworthy.analysis.risk.refusal import Refusal, alarmed_cells, separation, shares_of_kinds
 from roadworthy.analysis.risk.tree import Tree, expectation
 from roadworthy.statistics.posterior import (
     RESOLUTION,
@@ -119,9 +118,6 @@ class Estimates:
     """The probability that a window of what was calibrated looks at least as strange."""
     cannot_tell: tuple[str | None, ...]
     """Why there is no estimate; None if there is one."""
-
-    def __len__(self) -> int:
-        return len(self.n)
 
 
 class Odds(NamedTuple):
@@ -203,8 +199,6 @@ class _Read(NamedTuple):
     """Windows, and how likely every grid point is in each."""
 
     grid: _Grid
-    by_bin: Floats
-    """Events by bin of the shift score."""
     parts: tuple[_Mix, ...]
     """All events; then those without an alarm and those with one if the tree asks for alarms."""
     n: Floats
@@ -248,11 +242,12 @@ class Estimator:
                 f"values, or use {', '.join(LIVE_PARAMETERS)}."
             )
         refuse_live_constants(self.constants)
-        if not (prior[0] > 0 and prior[1] > 0):
-            raise ValueError(f"The prior of the rate is two positive numbers, found {prior}.")
         self.separation = separation(calibration)
         self._answers, self._asks = answer_costs(tree), asks_for_alarms(tree)
-        rate, (clean, *kinds) = prior[0] / sum(prior), cells_of_kinds(calibration)
+        cells, rate = calibration.table.sum(axis=1) + 1e-9, prior[0] / sum(prior)
+        # Where events of clean and of each kind fall: shares of cells.
+        self._cells = cells / cells.sum(axis=1, keepdims=True)
+        clean, *kinds = self._cells
         self._before = rate * np.mean(kinds, axis=0) + (1.0 - rate) * clean
         # Kinds x (right, wrong) x cells.
         self._counts = calibration.table * calibration.worth[:, None, None]
@@ -268,8 +263,6 @@ class Estimator:
         coarse = fine[:, ::COARSE, :, ::2].reshape(len(fine), -1)
         self._against_clean = coarse - np.log(self._bins[0])[:, None]
         self._refusal = Refusal(calibration, self.separation, self._bins)
-
-    # -- what the calibration's counts say -----------------------------------------------------
 
     def _learn_right(self, effective: Floats) -> None:
         """P(right) by cell: if clean, from clean rows by the bin of the clean model; if shifted,
@@ -337,8 +330,6 @@ class Estimator:
         rates = np.repeat(self.rates, each)
         return _Grid(rates, log_mixed, shares, confidences, priors[0], priors[1], filling)
 
-    # -- windows -------------------------------------------------------------------------------
-
     def estimate(
         self,
         counts: ArrayLike,
@@ -353,8 +344,6 @@ class Estimator:
         one: below 1 for events that resemble each other, and for weights. `filled` is how much of
         a full window there is: the less, the more the prior counts.
         """
-        if not 0.0 < confidence < 1.0:
-            raise ValueError(f"confidence lies between 0 and 1, found {confidence}")
         parts = [self._estimate(*some, confidence) for some in self._chunks(counts, shrink, filled)]
         *names, _ = (f.name for f in fields(Estimates))
         columns = {n: np.concatenate([[], *(getattr(p, n) for p in parts)]) for n in names}
@@ -371,6 +360,7 @@ class Estimator:
         accuracy = np.clip(_mean(read.point, read.parts[0].led(read.opinion).accuracy), 0.0, 1.0)
         risk = np.clip(_mean(read.point, self._risk(read, 0.0, read.opinion)), *self.tree.costs)
         over, under = self._exceeding(read)
+        bins, outside = self.calibration.by_bin(table), table[:, 1::2].sum(axis=1)
         return Estimates(
             read.n,
             *_around(rate, quantiles(by_rate, self.rates, confidence)),
@@ -378,13 +368,13 @@ class Estimator:
             *_around(risk, risks),
             over,
             _log(over) - _log(under),
-            *self._refusal.of(table, read.by_bin, read.best, shrink),
+            *self._refusal.of(bins, outside, read.best, shrink),
         )
 
-    def odds(self, counts: ArrayLike, *, shrink: ArrayLike = 1.0, filled: ArrayLike = 1.0) -> Odds:
+    def odds(self, counts: ArrayLike, *, shrink: ArrayLike = 1.0) -> Odds:
         """What an alarm asks for, without points and intervals."""
         found = [np.zeros((3, 0))]
-        for some in self._chunks(counts, shrink, filled):
+        for some in self._chunks(counts, shrink, 1.0):
             read = self._read(*some, likely=True)
             without_shift = read.log[:, : read.log.shape[1] // RATES]
             none = np.exp(without_shift).sum(axis=1) / np.exp(read.log).sum(axis=1)
@@ -402,12 +392,16 @@ class Estimator:
         ratio = (bins @ self._against_clean).max(axis=1) * luck
         return np.asarray(np.logaddexp(0.0, ratio + np.log((1.0 - ENDS) / ENDS)))
 
-    def doubt(self, counts: ArrayLike, *, shrink: ArrayLike = 1.0) -> tuple[str | None, ...]:
-        """Why there is no estimate of windows, as `estimate` says it."""
-        table, factor, _ = self._checked(counts, shrink, 1.0)
-        events = self.calibration.by_bin(table)
-        best = (events @ self._grid.log_mixed).max(axis=1)
-        return self._refusal.of(table, events, best, factor)[1]
+    def doubt(
+        self, bins: Floats, outside: Floats, *, shrink: float = 1.0
+    ) -> tuple[str | None, ...]:
+        """Why there is no estimate of windows, as `estimate` says it.
+
+        `bins` are the windows' counts by bin of the shift score, `outside` their numbers of events
+        beyond the calibrated range.
+        """
+        best = (bins @ self._grid.log_mixed).max(axis=1)
+        return self._refusal.of(bins, outside, best, np.full(len(bins), shrink))[1]
 
     def parameters(
         self, counts: ArrayLike, *, shrink: float = 1.0, filled: float = 1.0
@@ -416,7 +410,7 @@ class Estimator:
 
         They are ratios of expected numbers of events, not means of ratios.
         """
-        read = self._read(*self._checked(counts, shrink, filled))
+        read = self._read(*self._windows(counts, shrink, filled))
         led = (part.led(read.opinion) for part in read.parts)
         means = (_Mix(p.events, *(_mean(read.point, each)[:, None] for each in p[1:])) for p in led)
         given = self._given(tuple(means), 0.0, np.zeros(1))
@@ -428,30 +422,25 @@ class Estimator:
         Half a right and half a wrong answer are added: what was not seen is not impossible.
         """
         clean, *shifted = shares_of_kinds(self.calibration, added=0.5)
-        return self.parameters_of(clean, np.mean(shifted, axis=0), rate)
-
-    def parameters_of(self, clean: Floats, shifted: Floats, rate: float) -> dict[str, float]:
-        """The same for given shares of (right, wrong) x (no alarm, alarm)."""
-        given = {**self.constants, "p_shift": float(rate), **live_parameters(clean, shifted)}
+        known = live_parameters(clean, np.mean(shifted, axis=0))
+        given = {**self.constants, "p_shift": float(rate), **known}
         return {name: given[name] for name in self.tree.parameters}
 
-    def believe(self, counts: ArrayLike, *, shrink: float = 1.0, filled: float = 1.0) -> Floats:
+    def believe(self, counts: ArrayLike, *, filled: float = 1.0) -> Floats:
         """For each cell, the probability that an event there is right, in the light of a window."""
-        read = self._read(*self._checked(counts, shrink, filled))
+        read = self._read(*self._windows(counts, 1.0, filled))
         shifted = self._grid.share @ read.point[0]
         q = np.repeat(shifted, self.calibration.cells // len(shifted))
         return np.asarray((1.0 - q) * self._if_clean + q * self._if_shifted)
 
-    def forecast(self, rate: float, *, confidence: float = 0.95) -> tuple[float, float, float]:
-        """The risk to expect at a rate of shift before anything is seen, and its interval.
+    def forecast(self, rate: float) -> tuple[float, float, float]:
+        """The risk to expect at a rate of shift before anything is seen, and its 95% interval.
 
         The risk is what the calibration's counts say, kinds even. Its interval is over kinds,
         tilts and sways.
         """
-        if not 0.0 <= rate <= 1.0:
-            raise ValueError(f"a rate of shift lies between 0 and 1, found {rate}")
-        risk = cost_at(self.tree, self.parameters_at(rate))
-        clean, *kinds = cells_of_kinds(self.calibration)
+        risk = _cost(self.tree, self.parameters_at(rate))
+        clean, *kinds = self._cells
         table = np.array([(1.0 - rate) * clean + rate * kind for kind in kinds])
         read = self._read(table, np.ones(len(table)), np.ones(len(table)))
         # A stream of one kind at this rate: only the tilt is unknown.
@@ -461,34 +450,22 @@ class Estimator:
         wide[at[1], at[0], at[1]] = prior[at] / prior[at].max(axis=-1, keepdims=True)
         read = read._replace(wide=wide.reshape(len(kinds), -1))
         values, weight = self._risks(read, np.zeros(len(kinds)))
-        low, high = spanned(values.reshape(1, -1), weight.reshape(1, -1), confidence)
+        low, high = spanned(values.reshape(1, -1), weight.reshape(1, -1), 0.95)
         return risk, min(float(low[0]), risk), max(float(high[0]), risk)
 
-    def _checked(
-        self, counts: ArrayLike, shrink: ArrayLike, filled: ArrayLike
-    ) -> tuple[Floats, Floats, Floats]:
+    def _windows(self, counts: ArrayLike, *factors: ArrayLike) -> tuple[Floats, Floats, Floats]:
+        """Counts as windows x cells, and `shrink` and `filled` of each window."""
         table = np.atleast_2d(np.asarray(counts, dtype=np.float64))
-        cells = self.calibration.cells
-        if table.shape[1:] != (cells,) or not np.isfinite(table).all() or (table < 0).any():
-            raise ValueError(
-                f"a window is a count, not negative, for each of {cells} cells, "
-                f"found shape {table.shape}"
-            )
-        factor, full = (
-            np.broadcast_to(np.asarray(v, dtype=np.float64), (len(table),))
-            for v in (shrink, filled)
+        shrink, filled = (
+            np.broadcast_to(np.asarray(v, dtype=np.float64), (len(table),)) for v in factors
         )
-        if not ((factor > 0) & (factor <= 1)).all():
-            raise ValueError("shrink is effective over counted events: above 0, at most 1")
-        if not ((full >= 0) & (full <= 1)).all():
-            raise ValueError("filled is how much of a full window there is: from 0 to 1")
-        return table, factor, full
+        return table, shrink, filled
 
     def _chunks(self, *given: ArrayLike) -> Iterator[tuple[Floats, Floats, Floats]]:
-        table, factor, full = self._checked(*given)
+        table, shrink, filled = self._windows(*given)
         for at in range(0, len(table), CHUNK):
             some = slice(at, at + CHUNK)
-            yield table[some], factor[some], full[some]
+            yield table[some], shrink[some], filled[some]
 
     def _read(
         self, table: Floats, shrink: Floats, filled: Floats, *, likely: bool = False
@@ -516,7 +493,7 @@ class Estimator:
         opinion = self._opinion(table, by_bin @ grid.expected, point, effective)
         opinion = np.where(empty, 0.0, opinion)
         best, wide = likelihood.max(axis=1), _normalised(some)
-        return _Read(grid, by_bin, parts, n, effective, log, best, point, wide, opinion)
+        return _Read(grid, parts, n, effective, log, best, point, wide, opinion)
 
     def _mix(self, table: Floats, grid: _Grid) -> _Mix:
         events, clean, shifted = (
@@ -620,6 +597,22 @@ class Estimator:
             given[f"accuracy_clean{end}"] = _share_of(some.right_clean, some.clean)
             given[f"accuracy_shifted{end}"] = _share_of(some.right_shifted, some.shifted)
         return {name: given[name] for name in self.tree.parameters}
+
+
+def costs_of(estimator: Estimator, rate: float) -> dict[str, float]:
+    """By kind of shift, what an event costs in a stream with this share of the kind."""
+    clean, *shifted = shares_of_kinds(estimator.calibration)
+    given = {**estimator.constants, "p_shift": rate}
+    return {
+        kind: _cost(estimator.tree, {**given, **live_parameters(clean, rows)})
+        for kind, rows in zip(estimator.calibration.kinds[1:], shifted, strict=True)
+    }
+
+
+def _cost(tree: Tree, parameters: Mapping[str, float]) -> float:
+    """What an event costs; a rate of shift is capped at what other events of its node leave."""
+    found = expectation(tree, {name: np.array([value]) for name, value in parameters.items()})
+    return float(np.ravel(found)[0])
 
 
 def _right_by_bin(rows: Floats, bins: NDArray[Any], apart: NDArray[Any]) -> Floats:

@@ -2,13 +2,16 @@
 
 Cases are counted in four cells (right or wrong, with or without an alarm), clean and under each
 circumstance; circumstances exclude each other, and their probabilities are given. From the cells
-follow the tree's parameters, from these the cost. Its bounds carry the uncertainty of the counts
-through the tree: cells are drawn from Dirichlet posteriors. For the upper bound one row that was
-not seen is added to the cell that raises the cost most, for the lower one to that which lowers it
-most; for one such cell this is the bound of Clopper and Pearson, for several outcomes that of
-Gaffke (2005). If cases belong together (the same sample under many circumstances, the groups of the
-data) the counts are worth less, by the ratio of the variances with and without clusters, as in
-`roadworthy.statistics.rates`.
+follow the tree's parameters, from these the cost. Bounds carry the uncertainty of the counts through
+the tree: cells are drawn from Dirichlet posteriors, and for the upper (lower) bound one row that was
+not seen is added to the cell that raises (lowers) the cost most. For one such cell this is the bound
+of Clopper and Pearson, for several outcomes that of Gaffke (2005). If cases belong together, counts
+are worth less, by the ratio of the variances with and without clusters.
+
+Classes of loss are outcomes by their cost, and cases by the loss that their score lets expect: cells
+of the score with similar mean loss make a bin, and the bin costs the mean loss of its rows
+(Torpmann-Hagen et al. 2025, section 6, leave this as future work). The classes of either table cost
+together what the tree does.
 
 >>> from roadworthy.analysis.risk.prototypes import Costs, base_tree
 >>> clean = CountedCases("clean", 0.8, wrong=np.arange(100) < 10)
@@ -18,13 +21,15 @@ data) the counts are worth less, by the ratio of the variances with and without 
 (20.0, 0.4)
 >>> round(found.interval(0.95, "upper").high, 1)
 25.7
+>>> [(c.low, round(c.probability, 2)) for c in outcome_classes(found.tree, found.values)]
+[(0.0, 0.8), (100.0, 0.2)]
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -36,14 +41,18 @@ from roadworthy.statistics.arguments import group_codes, tail_probability
 from roadworthy.statistics.clusters import discounted_size, group_sums, grouped_freedom
 from roadworthy.statistics.interval import Interval
 
-from .loss_bins import outcome_classes, score_classes
-from .prototypes import Constant, known_probability, live_parameters, refuse_live_constants
+from .prototypes import Constant, known_probability, live_parameters
 from .tree import LIVE_PARAMETERS, Tree, derivatives, evaluate, expectation, worth
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 DRAWS = 20_000
 QUANTITY = "risk"
 STEP = 1e-6
+BINS = 5
+"""Classes at most, if no edges are given."""
+MOST_CELLS, LEAST_CASES = 20, 30
+"""Score cells that cases fall into, and cases of each: fewer say little about their loss."""
 ASSUMED = (
     "circumstances exclude each other and occur as often as the file says; levels of one are "
     "equally frequent"
@@ -92,7 +101,6 @@ class AssessedRisk:
     """Clean first."""
     constants: Mapping[str, Constant]
     seed: int = 0
-    notes: tuple[str, ...] = field(default=())
 
     @cached_property
     def values(self) -> dict[str, float]:
@@ -165,8 +173,11 @@ class AssessedRisk:
     ) -> dict[str, Any]:
         """For the run's record; `loss_bins` are the edges between classes of loss."""
         tree, values = self.tree, self.values
-        outcomes = evaluate(tree, values).by_outcome().items()
-        by_score = score_classes(tree, values, self.kinds, loss_bins)
+        outcomes: dict[str, dict[str, float]] = {}
+        for leaf in evaluate(tree, values).leaves:
+            found = outcomes.setdefault(leaf.outcome, {"probability": 0.0, "adds": 0.0})
+            found["probability"] += leaf.probability
+            found["adds"] += leaf.contribution
         return {
             "unit": tree.unit,
             "tree": tree.to_dict(),
@@ -177,9 +188,9 @@ class AssessedRisk:
             "interval": self.interval(confidence).to_dict(),
             "tolerable": tolerable,
             "exceedance": None if tolerable is None else self.exceedance(tolerable),
-            "outcomes": {name: {"probability": p, "adds": part} for name, (p, part) in outcomes},
-            "loss_bins": [c.to_dict() for c in outcome_classes(tree, values, loss_bins)],
-            "loss_by_score": [c.to_dict() for c in by_score],
+            "outcomes": outcomes,
+            "loss_bins": [vars(c) for c in outcome_classes(tree, values, loss_bins)],
+            "loss_by_score": [vars(c) for c in score_classes(tree, values, self.kinds, loss_bins)],
             "kinds": [
                 {"name": k.name, "probability": k.probability, "n": len(k.wrong)}
                 for k in self.kinds
@@ -189,11 +200,30 @@ class AssessedRisk:
 
     def slopes(self) -> dict[str, float | None]:
         """What one more point (0.01) of each parameter adds to the cost; None if unknown."""
-        found = derivatives(self.tree, self._at_the_margin)
+        found = derivatives(self.tree, self.values)
         slopes: dict[str, float | None] = {n: 0.01 * float(slope) for n, slope in found.items()}
-        if "p_shift" in slopes and _lacks_shift(self.tree, self.kinds):
+        if "p_shift" in slopes and self._lacks_shift:
             slopes["p_shift"] = None
         return slopes
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Which conditions of the tree no case was in."""
+        lacking, notes = self._lacks_shift, list[str]()
+        if lacking:
+            notes.append("no case was shifted: the cost of a point of p_shift is unknown")
+        mixed = _mixed(self.kinds, [k.counts for k in self.kinds])[: 1 if lacking else 2]
+        for word, share in zip(("clean", "shifted"), mixed, strict=False):
+            for verdict, cells in (("detected", share[1::2]), ("undetected", share[::2])):
+                if not cells.any() and f"accuracy_{word}_{verdict}" in self.tree.parameters:
+                    what = f"no case was {word} and {verdict}"
+                    notes.append(f"{what}: its probability is taken as zero")
+        return tuple(notes)
+
+    @property
+    def _lacks_shift(self) -> bool:
+        """Whether the tree asks for shifted cases, and there are none."""
+        return len(self.kinds) == 1 and any(map(_of_shift, self.tree.parameters))
 
     def _worth(self) -> dict[str, Any] | None:
         """What a point of the detector and one of the classifier save (figure 12), if both exist."""
@@ -202,7 +232,7 @@ class AssessedRisk:
         classifier = [name for name in live if name.startswith("accuracy_")]
         if not (detector and classifier):
             return None
-        first, second = worth(self.tree, self._at_the_margin, detector, classifier)
+        first, second = worth(self.tree, self.values, detector, classifier)
         return {
             "detector": detector,
             "classifier": classifier,
@@ -211,16 +241,6 @@ class AssessedRisk:
             # A ratio of what saves to what adds would read as if both saved.
             "points": first / second if min(first, second) > 0.0 else None,
         }
-
-    @cached_property
-    def _at_the_margin(self) -> dict[str, float]:
-        """The parameters for derivatives: a condition without cases has the usual accuracy.
-
-        The cost is the same, since there are none; its derivative is not.
-        """
-        usual = self._parameters(self._shares)
-        unseen = _unseen(self.tree, self.kinds)
-        return self.values | {f"accuracy_{k}_{v}": float(usual[f"accuracy_{k}"]) for k, v in unseen}
 
     @cached_property
     def _shares(self) -> list[Floats]:
@@ -300,22 +320,14 @@ def assess_risk(
     takes the place of the sum of probabilities.
     """
     kinds, given = (clean, *shifted), dict(constants or {})
-    refuse_live_constants(given, but=("p_shift",))
-    total = math.fsum(k.probability for k in shifted)
-    if total > 1.0 + 1e-9:
-        raise ValueError(
-            f"circumstances exclude each other, and their probabilities add up to {total:.6g}; "
-            "at most 1"
-        )
-    empty = [k.name for k in kinds if not len(k.wrong)]
-    if empty:
+    if empty := [k.name for k in kinds if not len(k.wrong)]:
         raise ValueError(f"there are no cases of {', '.join(empty)} to count")
     unknown = [name for name in tree.parameters if _of_shift(name) and name not in given]
     if unknown and not shifted and np.any(given.get("p_shift", 0.0)):
         raise ValueError(
             f"no circumstance measures {', '.join(unknown)}; add circumstances with a probability"
         )
-    found = AssessedRisk(tree, kinds, given, seed, tuple(_notes(tree, kinds)))
+    found = AssessedRisk(tree, kinds, given, seed)
     _ = found.value  # refuses a parameter that neither cases nor constants give
     return found
 
@@ -332,28 +344,119 @@ def _mixed(kinds: Sequence[CountedCases], shares: Sequence[Floats]) -> tuple[Flo
     return shares[0], sum(parts, start=np.zeros_like(shares[0]))
 
 
-def _unseen(tree: Tree, kinds: Sequence[CountedCases]) -> list[tuple[str, str]]:
-    """Conditions of the tree without a case that counts: clean or shifted, and the verdict."""
-    mixed = zip(("clean", "shifted"), _mixed(kinds, [k.counts for k in kinds]), strict=True)
-    return [
-        (word, verdict)
-        for word, share in mixed
-        for verdict, cells in (("detected", share[1::2]), ("undetected", share[::2]))
-        if not cells.any() and f"accuracy_{word}_{verdict}" in tree.parameters
-    ]
+@dataclass(frozen=True)
+class LossClass:
+    """Cases whose expected loss lies in a range; an end that is open is infinite."""
+
+    low: float
+    high: float
+    probability: float
+    expected_loss: float
+    adds: float
+    """To the expected cost."""
+    leaves: tuple[Mapping[str, Any], ...] = ()
+    """For classes of outcomes: path and outcome of those that end here."""
+    wrong: float | None = None
+    """For classes of scores: the share of wrong answers."""
 
 
-def _lacks_shift(tree: Tree, kinds: Sequence[CountedCases]) -> bool:
-    """Whether the tree asks for shifted cases, and there are none."""
-    return len(kinds) == 1 and any(map(_of_shift, tree.parameters))
+def loss_bins(
+    cell: Ints, loss: Floats, weight: Floats, edges: Sequence[float]
+) -> tuple[Ints, list[LossClass]]:
+    """The bin of each cell, and what is in the bins, lowest loss first.
+
+    Rows have a cell (0, 1, …, none empty), a loss and a weight. Bins lie between rising `edges`, or
+    hold about as many rows each.
+    """
+    # Cells that expect the same loss stay together: they share a level.
+    levels, level_of = np.unique(_means(cell, loss, weight), return_inverse=True)
+    places = np.searchsorted(edges, levels, side="right")
+    if not len(edges):
+        each = np.bincount(level_of, weights=np.bincount(cell, weights=weight))
+        middle = (np.cumsum(each) - each / 2) / each.sum()
+        even = np.minimum((middle * BINS).astype(np.int64), BINS - 1)
+        places = even if len(levels) > BINS else np.arange(len(levels))
+    taken, bin_of_level = np.unique(places, return_inverse=True)
+    bin_of_cell = bin_of_level[level_of].astype(np.int64)
+    costs = _means(bin_of_cell[cell], loss, weight).tolist()
+    shares = (np.bincount(bin_of_cell[cell], weights=weight) / weight.sum()).tolist()
+    ends, classes = [-math.inf, *map(float, edges), math.inf], []
+    for place, share, cost in zip(taken, shares, costs, strict=True):
+        own = levels[places == place]
+        low, high = ends[place : place + 2] if len(edges) else (float(own.min()), float(own.max()))
+        classes.append(LossClass(low, high, share, cost, share * cost))
+    return bin_of_cell, classes
 
 
-def _notes(tree: Tree, kinds: Sequence[CountedCases]) -> list[str]:
-    """Which conditions of the tree no case was in."""
-    lacking = _lacks_shift(tree, kinds)
-    notes = ["no case was shifted: the cost of a point of p_shift is unknown"] if lacking else []
-    return notes + [
-        f"no case was {word} and {verdict}: its probability is taken as zero"
-        for word, verdict in _unseen(tree, kinds)
-        if not (lacking and word == "shifted")
-    ]
+def _means(place: Ints, loss: Floats, weight: Floats) -> Floats:
+    """The mean loss of each place; if its rows all weigh nothing, as if they weighed alike."""
+    weight = np.where(np.bincount(place, weights=weight)[place] > 0.0, weight, 1.0)
+    means = np.bincount(place, weights=loss * weight) / np.bincount(place, weights=weight)
+    # Rows of equal loss have that mean to the last digit: cells are told apart by their means.
+    least, most = np.full(len(means), np.inf), np.full(len(means), -np.inf)
+    np.minimum.at(least, place, loss)
+    np.maximum.at(most, place, loss)
+    return np.clip(means, least, most)
+
+
+def outcome_classes(
+    tree: Tree, parameters: Mapping[str, float], edges: Sequence[float] = ()
+) -> list[LossClass]:
+    """The leaves of a tree by their cost, in classes between edges, or in five at most."""
+    leaves = evaluate(tree, parameters).leaves
+    weights, costs = (
+        np.array([getattr(leaf, name) for leaf in leaves]) for name in ("probability", "cost")
+    )
+    bin_of_cell, classes = loss_bins(np.arange(len(leaves)), costs, weights, edges)
+    ends: list[list[Mapping[str, Any]]] = [[] for _ in classes]
+    for leaf, place in zip(leaves, bin_of_cell, strict=True):
+        ends[place].append({"path": list(leaf.path), "outcome": leaf.outcome})
+    return [replace(c, leaves=tuple(end)) for c, end in zip(classes, ends, strict=True)]
+
+
+def score_classes(
+    tree: Tree,
+    parameters: Mapping[str, float],
+    kinds: Sequence[CountedCases],
+    edges: Sequence[float] = (),
+) -> list[LossClass]:
+    """Test cases by the loss that their score lets expect; none if scores or cases are too few.
+
+    `kinds` are clean cases and those of each circumstance. There are no classes either if cases,
+    weighted by how often their circumstance occurs, do not cost what the tree expects.
+    """
+    scores = [k.score for k in kinds if k.score is not None]
+    if len(scores) < len(kinds):
+        return []
+    score, wrong = np.concatenate(scores), np.concatenate([k.wrong for k in kinds])
+    weight = np.repeat(
+        [k.probability / max(len(k.wrong), 1) for k in kinds], [len(k.wrong) for k in kinds]
+    )
+    loss = np.concatenate(
+        [_costs(tree, parameters, shifted=at > 0)[kind.cell] for at, kind in enumerate(kinds)]
+    )
+    expected = float(expectation(tree, parameters))
+    whole = math.isclose(float(weight @ loss), expected, rel_tol=1e-6, abs_tol=1e-12)
+    count, known = min(MOST_CELLS, len(score) // LEAST_CASES), np.isfinite(score)
+    if not whole or count < 2 or not weight.sum() > 0.0:
+        return []
+    # Cells of about as many cases each; cases without a score have one of their own.
+    inner = np.quantile(score[known], np.arange(1, count) / count) if known.any() else np.zeros(0)
+    cells = np.where(known, np.searchsorted(inner, score, side="right"), count)
+    cells = np.unique(cells, return_inverse=True)[1]
+    bin_of_cell, classes = loss_bins(cells, loss, weight, edges)
+    failed = _means(bin_of_cell[cells], wrong.astype(np.float64), weight).tolist()
+    return [replace(c, wrong=share) for c, share in zip(classes, failed, strict=True)]
+
+
+def _costs(tree: Tree, parameters: Mapping[str, float], *, shifted: bool) -> Floats:
+    """What a case costs by its cell (`CountedCases.cell`): live probabilities are then 0 or 1."""
+    alarm, right = np.array([0.0, 1.0, 0.0, 1.0]), np.array([1.0, 1.0, 0.0, 0.0])
+    decided = {
+        **dict.fromkeys(LIVE_PARAMETERS, right),
+        "p_shift": np.full(4, float(shifted)),
+        "tpr": alarm,
+        "tnr": 1.0 - alarm,
+    }
+    given = {name: decided.get(name, value) for name, value in parameters.items()}
+    return np.broadcast_to(np.asarray(expectation(tree, given), dtype=np.float64), (4,))

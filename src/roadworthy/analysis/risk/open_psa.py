@@ -21,16 +21,11 @@ from xml.etree import ElementTree as Xml
 
 from numpy.typing import ArrayLike
 
-from .tree import Leaf, Node, Tree, checked, evaluate, nodes
-
-_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+from .tree import Leaf, Node, Tree, evaluate, nodes
 
 
 def to_open_psa(tree: Tree, parameters: Mapping[str, ArrayLike], *, name: str = "risk") -> str:
     """The tree with these numbers in it, as an XML document."""
-    arrays = [k for k, value in checked(tree, parameters).items() if not isinstance(value, float)]
-    if arrays:
-        raise ValueError(f"expected one number each for {', '.join(arrays)}, found arrays")
     shares = {b.path: float(b.share) for b in evaluate(tree, parameters).branches}
     return _Writer(name, tree, shares).text()
 
@@ -64,10 +59,9 @@ class _Writer:
             sequence = Xml.SubElement(self.event_tree, "define-sequence", name=name)
             _label(sequence, " > ".join(path))
             group = Xml.SubElement(sequence, "attributes")
-            cost = repr(float(leaf.cost))
-            shown = {"outcome": leaf.outcome, "cost": cost, "unit": self.tree.unit}
-            for key, value in shown.items():
-                Xml.SubElement(group, "attribute", name=key, value=_NOT_XML.sub("?", value))
+            cost, unit = repr(float(leaf.cost)), self.tree.unit
+            for key, value in (("outcome", leaf.outcome), ("cost", cost), ("unit", unit)):
+                Xml.SubElement(group, "attribute", name=key, value=value)
         self.event_tree.append(state)
         data = Xml.SubElement(self.document, "model-data")
         for name, p, what in self.events:
@@ -86,17 +80,18 @@ class _Writer:
         for i, branch in enumerate(node.branches):
             here = (*path, branch.name)
             state = Xml.SubElement(fork, "path", state=_distinct(_identifier(branch.name), states))
+            taken = list(formula)
             if i < len(node.branches) - 1:
-                event = self.identifier("-".join(here))
-                share = self.shares[here]
+                event, share = self.identifier("-".join(here)), self.shares[here]
                 conditional = min(max(share / left, 0.0), 1.0) if left > 0.0 else 0.0
                 self.events.append((event, conditional, _meaning(node, i, here)))
                 left = max(left - share, 0.0)
-                _collect(state, [*formula, Xml.Element("basic-event", name=event)])
+                taken.append(Xml.Element("basic-event", name=event))
                 formula.append(Xml.Element("not"))
                 Xml.SubElement(formula[-1], "basic-event", name=event)
-            else:
-                _collect(state, formula)
+            if taken:  # a node's only branch is always taken
+                collect = Xml.SubElement(state, "collect-formula")
+                (Xml.SubElement(collect, "and") if len(taken) > 1 else collect).extend(taken)
             if isinstance(branch.then, Node):
                 self.fork(branch.then, state, here)
             else:
@@ -130,12 +125,4 @@ def _distinct(name: str, taken: set[str]) -> str:
 
 
 def _label(element: Xml.Element, text: str) -> None:
-    Xml.SubElement(element, "label").text = _NOT_XML.sub("?", text)
-
-
-def _collect(path: Xml.Element, formula: list[Xml.Element]) -> None:
-    """What must hold to take a path; a node's only branch is always taken."""
-    if formula:
-        collect = Xml.SubElement(path, "collect-formula")
-        holder = Xml.SubElement(collect, "and") if len(formula) > 1 else collect
-        holder.extend(formula)
+    Xml.SubElement(element, "label").text = text

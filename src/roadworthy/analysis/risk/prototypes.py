@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -32,8 +31,6 @@ ADJECTIVES = {"shift": "shifted", "module_failure": "module_failed"}
 OF_EVENTS = ("p_shift", "accuracy_clean", "accuracy_shifted")
 """What a monitor estimates in a tree of several events."""
 OUTCOME_ALIASES = {
-    "correct": "right",
-    "failed": "wrong",
     "missed": "wrong",
     "referred": "necessary",
     "false_alarm": "unnecessary",
@@ -55,8 +52,6 @@ class Costs:
 
 Constant = float | tuple[float, float]
 """A probability, or (successes, trials)."""
-AnyCosts = Costs | Mapping[str, Any]
-"""Costs, or a mapping with their names or `OUTCOME_ALIASES`."""
 RIGHT_OR_WRONG = Costs()
 """A right answer costs nothing, a wrong one 1."""
 POLYP_COSTS = Costs(right=635.0, wrong=6735.0, necessary=1905.0, unnecessary=1955.0)
@@ -79,26 +74,14 @@ becomes intolerable at a rate of 0.4, the tree with a detector at 0.9, and the d
 accuracy is 0.75. They do not settle figure 12, whose rate and numbers the paper does not print."""
 
 
-def of_alarms(parameter: str) -> bool:
-    """Whether a parameter of a tree says what an alarm does.
-
-    >>> [name for name in LIVE_PARAMETERS if not of_alarms(name)]
-    ['p_shift', 'accuracy_clean', 'accuracy_shifted']
-    """
-    return parameter in ("tpr", "tnr") or parameter.endswith(("_detected", "_undetected"))
-
-
 def asks_for_alarms(tree: Tree) -> bool:
     """Whether what a case costs depends on whether an alarm was raised for it."""
-    return any(of_alarms(name) for name in tree.parameters if name in LIVE_PARAMETERS)
+    of_alarms = set(LIVE_PARAMETERS) - set(OF_EVENTS)
+    return not of_alarms.isdisjoint(tree.parameters)
 
 
 def known_probability(name: str, value: ArrayLike) -> float:
-    """A constant as a probability; of (successes, trials) the posterior mean, Jeffreys' prior.
-
-    >>> known_probability("p_rain", 0.2), round(known_probability("p_rain", (18, 20)), 3)
-    (0.2, 0.881)
-    """
+    """A constant as a probability; of (successes, trials) the posterior mean, Jeffreys' prior."""
     given = np.asarray(value, dtype=np.float64)
     found = float((given[0] + 0.5) / (given[1] + 1.0)) if given.shape == (2,) else float(given)
     if not 0.0 <= found <= 1.0 or (given.size == 2 and not 0.0 <= given[0] <= given[1]):
@@ -110,13 +93,7 @@ def known_probability(name: str, value: ArrayLike) -> float:
 
 
 def refuse_live_constants(names: Iterable[str], *, but: Collection[str] = ()) -> None:
-    """Refuse a constant with the name of a live parameter; before release `p_shift` may be given.
-
-    >>> refuse_live_constants(["p_noticed", "tpr"])
-    Traceback (most recent call last):
-    ValueError: tpr is counted, on cases and in the stream, and cannot be a constant; leave it out, \
-or rename the parameter
-    """
+    """Refuse a constant with the name of a live parameter; before release `p_shift` may be given."""
     given = set(names) - set(but)
     live = [name for name in LIVE_PARAMETERS if name in given]
     if live:
@@ -127,14 +104,9 @@ or rename the parameter
 
 
 def constants_told(names: Iterable[str]) -> list[str]:
-    """A note on parameters that are taken as given; none if there are none.
-
-    >>> constants_told(["p_adversarial", "p_shift"])
-    ['p_adversarial is not measured: the given value is used']
-    """
+    """A note on parameters that are taken as given; none if there are none."""
     given = [name for name in names if name not in LIVE_PARAMETERS]
-    verb, what = ("is", "value is") if len(given) == 1 else ("are", "values are")
-    return [f"{', '.join(given)} {verb} not measured: the given {what} used"] if given else []
+    return [f"Not measured, used as given: {', '.join(given)}."] if given else []
 
 
 def named_outcomes(record: Mapping[str, Any]) -> dict[str, float]:
@@ -152,10 +124,9 @@ def named_outcomes(record: Mapping[str, Any]) -> dict[str, float]:
     return found
 
 
-def base_tree(costs: AnyCosts = RIGHT_OR_WRONG, *, unit: str = "cost per case") -> Tree:
+def base_tree(costs: Costs = RIGHT_OR_WRONG, *, unit: str = "cost per case") -> Tree:
     """Figure 1: shift, then right or wrong."""
-    c = _costs(costs)
-    return _of_shift(_answer("accuracy_shifted", c), _answer("accuracy_clean", c), unit)
+    return _of_shift(_answer("accuracy_shifted", costs), _answer("accuracy_clean", costs), unit)
 
 
 def accuracy_tree() -> Tree:
@@ -163,10 +134,10 @@ def accuracy_tree() -> Tree:
     return base_tree(RIGHT_OR_WRONG, unit="wrong answers per case")
 
 
-def detector_tree(costs: AnyCosts, *, unit: str = "cost per case") -> Tree:
+def detector_tree(costs: Costs, *, unit: str = "cost per case") -> Tree:
     """Figure 2: shift, then alarm or none, then right or wrong; an alarm calls a person."""
-    c = _costs(costs)
-    return _of_shift(_verdict("tpr", None, "shifted", c), _verdict(None, "tnr", "clean", c), unit)
+    clean = _verdict(None, "tnr", "clean", costs)
+    return _of_shift(_verdict("tpr", None, "shifted", costs), clean, unit)
 
 
 def cost_tree(costs: Mapping[str, Any], *, unit: str = "cost per case") -> Tree:
@@ -180,11 +151,7 @@ def cost_tree(costs: Mapping[str, Any], *, unit: str = "cost per case") -> Tree:
 
 
 def answer_costs(tree: Tree) -> tuple[float, float] | None:
-    """The costs of a right and of a wrong answer if a tree has the form of figure 1, else None.
-
-    >>> answer_costs(base_tree(POLYP_COSTS)), answer_costs(detector_tree(POLYP_COSTS))
-    ((635.0, 6735.0), None)
-    """
+    """The costs of a right and of a wrong answer if a tree has the form of figure 1, else None."""
     if set(tree.parameters) != set(OF_EVENTS):
         return None
     # Figure 1 costs right a + wrong (1 - a), a = p a_shifted + (1 - p) a_clean, at every corner and
@@ -192,15 +159,14 @@ def answer_costs(tree: Tree) -> tuple[float, float] | None:
     p, clean, shifted = np.array([*np.ndindex(2, 2, 2), (0.3, 0.6, 0.2), (0.9, 0.1, 0.7)]).T
     cost = np.asarray(expectation(tree, dict(zip(OF_EVENTS, (p, clean, shifted), strict=True))))
     wrong, right = float(cost[0]), float(cost[2])
-    same = np.allclose(
-        cost, wrong + (right - wrong) * (p * shifted + (1.0 - p) * clean), rtol=1e-12
-    )
+    accuracy = p * shifted + (1.0 - p) * clean
+    same = np.allclose(cost, wrong + (right - wrong) * accuracy, rtol=1e-12)
     return (right, wrong) if same else None
 
 
 def several_events(
     events: Sequence[str],
-    costs: AnyCosts = RIGHT_OR_WRONG,
+    costs: Costs = RIGHT_OR_WRONG,
     *,
     successive: bool = False,
     unit: str = "cost per case",
@@ -212,38 +178,30 @@ def several_events(
     module_failure. If `successive`, each event has a node of its own and they may meet:
     ``accuracy_<event>_<event>``.
     """
-    names, c = tuple(events), _costs(costs)
+    names = tuple(events)
     if not names or len(set(names)) < len(names) or "clean" in names:
         raise ValueError(f"give one or more distinct events, none called clean, found {names}")
-    if successive and len(names) > 6:
-        raise ValueError(
-            f"successive events have 2^n combinations; at most 6 events, found {len(names)}"
-        )
-    together = [m for size in range(len(names) + 1) for m in combinations(names, size)]
-    met = together if successive else [(), *((name,) for name in names)]
-    made = [*map(_accuracy_after, met), *(f"p_{name}" for name in names)]
-    taken = {name for name in LIVE_PARAMETERS if name not in OF_EVENTS}
-    if twice := [name for name in made if made.count(name) > 1 or name in taken]:
-        raise ValueError(
-            f"the events {', '.join(names)} make the parameter {twice[0]}, which has another "
-            "meaning already; rename one"
-        )
     if successive:
-        return Tree(_meeting(names, (), c), unit)
-    branches = [Branch(_adjective(e), f"p_{e}", _answer(_accuracy_after((e,)), c)) for e in names]
-    rest = Branch("clean", None, _answer(_accuracy_after(()), c))
-    return Tree(Node("event", (*branches, rest)), unit)
+        root, accuracies = _meeting(names, (), costs), 2 ** len(names)
+    else:
+        answers = [(e, _answer(_accuracy_after((e,)), costs)) for e in names]
+        branches = [Branch(ADJECTIVES.get(e, e), f"p_{e}", answer) for e, answer in answers]
+        rest = Branch("clean", None, _answer(_accuracy_after(()), costs))
+        root, accuracies = Node("event", (*branches, rest)), len(names) + 1
+    tree = Tree(root, unit)
+    if len(tree.parameters) < len(names) + accuracies or asks_for_alarms(tree):
+        raise ValueError(
+            f"the events {', '.join(names)} make a parameter that has another meaning already; "
+            "rename one"
+        )
+    return tree
 
 
 def live_parameters(clean: ArrayLike, shifted: ArrayLike) -> dict[str, Any]:
     """Every live parameter but p_shift from rows: (right, wrong) x (no alarm, alarm), last axes.
 
     A condition without a row has probability zero (section 3.2.3): its accuracy does not matter and
-    is set to 0.
-
-    >>> found = live_parameters([[80, 10], [5, 5]], [[10, 30], [20, 40]])
-    >>> found["tpr"], found["accuracy_clean"], found["accuracy_shifted_undetected"]
-    (0.7, 0.9, 0.3333333333333333)
+    is set to that of the clean or of the shifted rows, whatever the verdict.
     """
     found: dict[str, Any] = {}
     for kind, counts in (("clean", clean), ("shifted", shifted)):
@@ -251,19 +209,15 @@ def live_parameters(clean: ArrayLike, shifted: ArrayLike) -> dict[str, Any]:
         right, verdicts = table[..., 0, :], table.sum(axis=-2)
         whole, column = verdicts.sum(axis=-1), 0 if kind == "clean" else 1
         found["tnr" if kind == "clean" else "tpr"] = _share(verdicts[..., column], whole)
-        found[f"accuracy_{kind}"] = _share(right.sum(axis=-1), whole)
+        usual = found[f"accuracy_{kind}"] = _share(right.sum(axis=-1), whole)
         for i, end in enumerate(("undetected", "detected")):
-            found[f"accuracy_{kind}_{end}"] = _share(right[..., i], verdicts[..., i])
+            found[f"accuracy_{kind}_{end}"] = _share(right[..., i], verdicts[..., i], usual)
     return found
 
 
-def _share(part: Any, whole: Any) -> Any:
-    found = part / np.where(whole > 0, whole, 1.0)
+def _share(part: Any, whole: Any, otherwise: Any = 0.0) -> Any:
+    found = np.where(whole > 0, part / np.where(whole > 0, whole, 1.0), otherwise)
     return found if np.ndim(found) else float(found)
-
-
-def _costs(costs: AnyCosts) -> Costs:
-    return costs if isinstance(costs, Costs) else Costs(**named_outcomes(costs))
 
 
 def _of_shift(shifted: Node, clean: Node, unit: str) -> Tree:
@@ -289,15 +243,13 @@ def _verdict(detected: str | None, undetected: str | None, kind: str, costs: Cos
 def _meeting(left: tuple[str, ...], happened: tuple[str, ...], costs: Costs) -> Node:
     if not left:
         return _answer(_accuracy_after(happened), costs)
-    event, word = left[0], _adjective(left[0])
+    event, word = left[0], ADJECTIVES.get(left[0], left[0])
     happens = Branch(word, f"p_{event}", _meeting(left[1:], (*happened, event), costs))
     not_so = Branch(f"not {word}", None, _meeting(left[1:], happened, costs))
     return Node(event, (happens, not_so))
 
 
 def _accuracy_after(happened: tuple[str, ...]) -> str:
-    return "_".join(("accuracy", *(map(_adjective, happened) if happened else ("clean",))))
-
-
-def _adjective(event: str) -> str:
-    return ADJECTIVES.get(event, event)
+    return "_".join(
+        ("accuracy", *((ADJECTIVES.get(e, e) for e in happened) if happened else ("clean",)))
+    )

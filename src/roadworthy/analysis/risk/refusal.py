@@ -8,12 +8,13 @@ expect have a score that no calibration row had.
 An event raises an alarm if the deployed supervisor does; if the calibration knows none, if its shift
 score is at or above the cut that separates best: what a fail-safe could be.
 
->>> from roadworthy.analysis.risk.calibration import Deployed, fit_calibration
+>>> from roadworthy.analysis.risk.calibration import fit_calibration
+>>> from roadworthy.analysis.risk.placement import Deployed
 >>> kind, right = np.repeat(["clean", "fog"], 200), np.tile([True, True, True, False], 100)
 >>> scores = np.concatenate([np.arange(200.0), np.arange(100.0, 300.0)])
 >>> calibration = fit_calibration({"knn": scores}, kind, right, deployed=Deployed("knn", 179.0))
->>> rows_by_alarm(calibration).sum(axis=1).tolist()
-[[180.0, 20.0], [80.0, 120.0]]
+>>> shares_of_kinds(calibration).sum(axis=1).tolist()
+[[0.9, 0.1], [0.4, 0.6]]
 >>> separation(calibration).enough, round(separation(calibration).auc, 2)
 (True, 0.87)
 """
@@ -37,6 +38,7 @@ MOSTLY, FEWEST = 0.5, 10.0
 """The share of events beyond everything calibrated, of so many at least, that needs no test."""
 BEYOND = 3.0
 """Standard errors by which the area under the curve must exceed one half."""
+TINY = 1e-300
 
 
 @dataclass(frozen=True)
@@ -91,28 +93,29 @@ def alarmed_cells(calibration: Calibration) -> NDArray[np.bool_]:
     return np.asarray(clean >= calibration.shape[1] // 2)
 
 
-def rows_by_alarm(calibration: Calibration) -> Floats:
-    """Calibration rows: kinds x (right, wrong) x (no alarm, alarm)."""
+def shares_of_kinds(calibration: Calibration, *, added: float = 0.0) -> Floats:
+    """By clean and kind, shares of rows in (right, wrong) x (no alarm, alarm).
+
+    So many right and wrong answers are `added` to the independent rows: what was not seen yet is
+    not impossible.
+    """
     on = alarmed_cells(calibration)
     sides = [calibration.table[..., side].sum(axis=2) for side in (~on, on)]
-    return np.stack(sides, axis=2).astype(np.float64)
+    rows = np.stack(sides, axis=2) * calibration.worth[:, None, None]
+    whole = np.maximum(rows.sum(axis=(1, 2), keepdims=True), TINY)
+    rows += added * rows.sum(axis=1, keepdims=True) / whole
+    return np.asarray(rows / np.maximum(rows.sum(axis=(1, 2), keepdims=True), TINY))
 
 
 def unseparated(separation: Separation) -> str | None:
-    """Why these scores allow no estimate; None if they do.
-
-    >>> unseparated(Separation(auc=0.52, error=0.03, tpr=0.5, tnr=0.52, cut=3))
-    'the scores do not separate shifted from clean cases (AUC 0.52 ± 0.09, TPR + TNR = 1.02)'
-    """
+    """Why these scores allow no estimate; None if they do."""
     if separation.enough:
         return None
     auc = f"AUC {separation.auc:.2f} ± {BEYOND * separation.error:.2f}"
     if separation.too_few:
         return f"too few calibration rows to say whether the scores separate anything ({auc})"
-    return (
-        f"the scores do not separate shifted from clean cases ({auc}, "
-        f"TPR + TNR = {separation.tpr + separation.tnr:.2f})"
-    )
+    both = f"TPR + TNR = {separation.tpr + separation.tnr:.2f}"
+    return f"the scores do not separate shifted from clean cases ({auc}, {both})"
 
 
 class Refusal:
@@ -130,14 +133,14 @@ class Refusal:
         self._share = betainccinv(ends, self._rows + 1.0 - ends, self._above)
 
     def of(
-        self, table: Floats, by_bin: Floats, likelihood: Floats, shrink: Floats
+        self, by_bin: Floats, outside: Floats, likelihood: Floats, shrink: Floats
     ) -> tuple[Floats, tuple[str | None, ...]]:
         """How strange windows are (a p-value), and why there is no estimate of them.
 
-        `likelihood` is the log-likelihood of each window under the best point of the grid.
+        `outside` are events beyond the calibrated range, `likelihood` is the log-likelihood of each
+        window under the best point of the grid.
         """
-        n = table.sum(axis=1)
-        outside = table[:, 1::2].sum(axis=1)
+        n = by_bin.sum(axis=1)
         share = outside / np.maximum(n, 1e-12)
         beyond = self._chance_beyond(np.floor(outside * shrink), np.ceil(n * shrink))
         bins = self._misfit(by_bin, likelihood, shrink)
@@ -172,7 +175,7 @@ class Refusal:
 
         n = by_bin.sum(axis=1)
         shares = by_bin / np.maximum(n, 1e-12)[:, None]
-        best = (by_bin * np.log(np.maximum(shares, 1e-300))).sum(axis=1)
+        best = (by_bin * np.log(np.maximum(shares, TINY))).sum(axis=1)
         # A window differs by its own chance, and by that of the rows on both sides of the mixture.
         scale = 2.0 * shrink / (1.0 + 2.0 * n * shrink / self._rows)
         freedom = max(by_bin.shape[1] - 1, 1)
@@ -189,5 +192,5 @@ class Refusal:
         weights = np.full((len(by_bin), len(self._bins)), 1.0 / len(self._bins))
         for _ in range(ROUNDS):
             weights = weights * ((by_bin / (weights @ self._bins)) @ self._bins.T) / n
-            weights /= np.maximum(weights.sum(axis=1, keepdims=True), 1e-300)
-        return np.asarray((by_bin * np.log(np.maximum(weights @ self._bins, 1e-300))).sum(axis=1))
+            weights /= np.maximum(weights.sum(axis=1, keepdims=True), TINY)
+        return np.asarray((by_bin * np.log(np.maximum(weights @ self._bins, TINY))).sum(axis=1))

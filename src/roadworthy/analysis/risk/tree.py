@@ -4,18 +4,11 @@ A node names an event and its branches. The probability of a branch is a number 
 parameter; one branch of a node may leave it out and takes the rest. A leaf names an outcome and its
 cost. The expected cost is the sum over leaves of cost times the product of the probabilities on the
 way (Torpmann-Hagen et al. 2025, equation 2 and section 3.2). Parameters may be arrays: they
-broadcast, and the result has their common shape. The same parameter may stand at several nodes.
+broadcast. The same parameter may stand at several nodes.
 
->>> tree = Tree.from_dict(
-...     {
-...         "event": "shift",
-...         "branches": {
-...             "shifted": {"p": "p_shift", "then": {"outcome": "wrong", "cost": 100}},
-...             "clean": {"then": {"outcome": "right", "cost": 0}},
-...         },
-...     },
-...     unit="EUR per case",
-... )
+>>> right, wrong = {"outcome": "right", "cost": 0}, {"outcome": "wrong", "cost": 100}
+>>> branches = {"shifted": {"p": "p_shift", "then": wrong}, "clean": {"then": right}}
+>>> tree = Tree.from_dict({"event": "shift", "branches": branches}, unit="EUR per case")
 >>> tree.parameters, Tree.from_dict(tree.to_dict()) == tree
 (('p_shift',), True)
 >>> expectation(tree, {"p_shift": 0.25}), expectation(tree, {"p_shift": [0.0, 0.5]}).tolist()
@@ -30,6 +23,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -115,10 +109,6 @@ class Tree:
     root: Node
     unit: str = "cost per case"
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.unit, str) or not self.unit.strip():
-            raise ValueError("a tree needs the unit of its costs, such as 'EUR per patient'")
-
     @property
     def parameters(self) -> tuple[str, ...]:
         """Names of the probabilities that are not fixed, in order of appearance."""
@@ -144,7 +134,7 @@ class Tree:
         root = _read({k: v for k, v in content.items() if k != "unit"}, "tree")
         if isinstance(root, Leaf):
             raise ValueError("tree: expected an event with branches at the start, found an outcome")
-        return cls(root) if found is None else cls(root, found)
+        return cls(root) if found is None else cls(root, str(found))
 
 
 def nodes(tree: Tree) -> Iterator[tuple[Path, Node]]:
@@ -182,22 +172,21 @@ def _plain(place: Node | Leaf) -> dict[str, Any]:
 
 def _read(content: Any, where: str) -> Node | Leaf:
     if isinstance(content, Mapping) and not {"outcome", "cost"}.isdisjoint(content):
-        _refuse_keys(content, ("outcome", "cost"), where)
-        return _made(where, Leaf, str(content["outcome"]), content["cost"])
-    _refuse_keys(content, ("event", "branches"), where)
-    branches = []
-    for name, branch in _mapping(content["branches"], f"{where}.branches").items():
-        here = f"{where}.branches.{name}"
-        if isinstance(name, bool) or name is None:
-            raise ValueError(f"{here}: put yes, no, on, off and null in quotes")
-        _refuse_keys(branch, ("then",), here, optional="p")
-        branches.append(Branch(str(name), branch.get("p"), _read(branch["then"], f"{here}.then")))
-    return _made(where, Node, str(content["event"]), tuple(branches))
-
-
-def _made(where: str, place: Callable[..., Node | Leaf], *given: Any) -> Node | Leaf:
+        outcome, cost = _values(content, where, "outcome", "cost")
+        make: Callable[[], Node | Leaf] = partial(Leaf, str(outcome), cost)
+    else:
+        event, ways = _values(content, where, "event", "branches")
+        branches = []
+        for name, branch in _mapping(ways, f"{where}.branches").items():
+            here = f"{where}.branches.{name}"
+            if isinstance(name, bool) or name is None:
+                raise ValueError(f"{here}: put yes, no, on, off and null in quotes")
+            rest = {key: value for key, value in _mapping(branch, here).items() if key != "p"}
+            (then,) = _values(rest, here, "then")
+            branches.append(Branch(str(name), branch.get("p"), _read(then, f"{here}.then")))
+        make = partial(Node, str(event), tuple(branches))
     try:
-        return place(*given)
+        return make()
     except ValueError as mistake:
         raise ValueError(f"{where}: {mistake}") from None
 
@@ -208,11 +197,12 @@ def _mapping(content: Any, where: str) -> Mapping[Any, Any]:
     return content
 
 
-def _refuse_keys(content: Any, needed: tuple[str, ...], where: str, *, optional: str = "") -> None:
-    keys = set(_mapping(content, where)) - {optional}
-    if keys != set(needed):
-        known = " and ".join(needed) + (f" and {optional} (optional)" if optional else "")
-        raise ValueError(f"{where}: expected {known}, found {', '.join(map(str, content))}")
+def _values(content: Any, where: str, *keys: str) -> list[Any]:
+    """What stands at these keys, and at no other."""
+    if set(_mapping(content, where)) != set(keys):
+        found = ", ".join(map(str, content))
+        raise ValueError(f"{where}: expected {' and '.join(keys)}, found {found}")
+    return [content[key] for key in keys]
 
 
 @dataclass(frozen=True)
@@ -242,15 +232,6 @@ class Valuation:
     expectation: Value
     leaves: tuple[LeafValue, ...]
     branches: tuple[BranchValue, ...]
-    unit: str
-
-    def by_outcome(self) -> dict[str, tuple[Value, Value]]:
-        """Probability and contribution of every outcome, over all paths that end in it."""
-        found: dict[str, tuple[Value, Value]] = {}
-        for leaf in self.leaves:
-            p, part = found.get(leaf.outcome, (0.0, 0.0))
-            found[leaf.outcome] = (p + leaf.probability, part + leaf.contribution)
-        return found
 
 
 def expectation(tree: Tree, parameters: Mapping[str, ArrayLike]) -> Value:
@@ -274,7 +255,7 @@ def evaluate(tree: Tree, parameters: Mapping[str, ArrayLike]) -> Valuation:
                 ends.append(LeafValue(here, then.outcome, p, float(then.cost), p * then.cost))
 
     descend(tree.root, (), 1.0)
-    return Valuation(_fold(tree.root, values), tuple(ends), tuple(branches), tree.unit)
+    return Valuation(_fold(tree.root, values), tuple(ends), tuple(branches))
 
 
 def derivatives(tree: Tree, parameters: Mapping[str, ArrayLike]) -> dict[str, Any]:
@@ -285,19 +266,13 @@ def derivatives(tree: Tree, parameters: Mapping[str, ArrayLike]) -> dict[str, An
     """
     values = checked(tree, parameters)
     found: dict[str, Value] = dict.fromkeys(tree.parameters, 0.0)
-
-    def descend(place: Node | Leaf, reach: Value) -> Value:
-        if isinstance(place, Leaf):
-            return float(place.cost)
-        shares = _shares(place, values)
-        below = [descend(b.then, reach * s) for b, s in zip(place.branches, shares, strict=True)]
-        rest = next((v for b, v in zip(place.branches, below, strict=True) if b.p is None), 0.0)
-        for branch, value in zip(place.branches, below, strict=True):
+    reach = {(): 1.0, **{b.path: b.reach for b in evaluate(tree, parameters).branches}}
+    for path, node in nodes(tree):
+        below = {b: _fold(b.then, values) for b in node.branches}
+        rest = next((cost for b, cost in below.items() if b.p is None), 0.0)
+        for branch, cost in below.items():
             if isinstance(branch.p, str):
-                found[branch.p] = found[branch.p] + reach * (value - rest)
-        return _dot(shares, below)
-
-    descend(tree.root, 1.0)
+                found[branch.p] = found[branch.p] + reach[path] * (cost - rest)
     return found
 
 
@@ -335,10 +310,7 @@ def _probability(name: str, parameters: Mapping[str, ArrayLike], where: str) -> 
     if name not in parameters:
         given = ", ".join(sorted(map(str, parameters))) or "none"
         raise ValueError(f"{where}: the parameter {name!r} has no value; given are {given}")
-    try:
-        found = np.asarray(parameters[name], dtype=np.float64)
-    except (TypeError, ValueError):
-        found = np.array(np.nan)
+    found = np.asarray(parameters[name], dtype=np.float64)
     if not (found >= -TOLERANCE).all() or not (found <= 1.0 + TOLERANCE).all():
         raise ValueError(
             f"{where}: {name} must lie between 0 and 1, found {parameters[name]!r:.60}"
@@ -365,11 +337,40 @@ def _shares(node: Node, values: Mapping[str, Value]) -> list[Value]:
     return [rest if b.p is None else p for b, p in zip(node.branches, given, strict=True)]
 
 
-def _dot(shares: Sequence[Value], below: Sequence[Value]) -> Value:
-    return sum((s * v for s, v in zip(shares, below, strict=True)), start=0.0)
-
-
 def _fold(place: Node | Leaf, values: Mapping[str, Value]) -> Value:
     if isinstance(place, Leaf):
         return float(place.cost)
-    return _dot(_shares(place, values), [_fold(b.then, values) for b in place.branches])
+    parts = zip(_shares(place, values), place.branches, strict=True)
+    return sum((share * _fold(b.then, values) for share, b in parts), start=0.0)
+
+
+def refuse_out_of_reach(tree: Tree, tolerable: float) -> None:
+    """Refuse a limit that no event can exceed, or that every event exceeds."""
+    least, most = tree.costs
+    if not least < tolerable < most:  # nan, too
+        raise ValueError(
+            f"tolerable must lie between {least:g} and {most:g} {tree.unit}, what outcomes cost; "
+            f"found {tolerable:g}"
+        )
+
+
+def amount(value: float) -> str:
+    """A cost in three or more digits, in two if it is tiny, never in powers of ten.
+
+    >>> [amount(value) for value in (0.0812, 1925.4, 12.25, 1234567.0, 0.000472, 0.0, 1e-9)]
+    ['0.081', '1,925', '12.2', '1,234,567', '0.00047', '0.000', '0.000']
+    """
+    size = abs(value)
+    # Three decimals would leave one digit or none of a cost below 0.00995.
+    if 1e-6 <= size < 0.00995:
+        return f"{value:.{1 - math.floor(math.log10(size))}f}"
+    return f"{value:,.0f}" if size >= 100 else f"{value:.1f}" if size >= 10 else f"{value:.3f}"
+
+
+def priced(value: float, unit: str) -> str:
+    """A cost with its unit.
+
+    >>> priced(1925, "EUR per patient"), priced(2.5, "cost per case")
+    ('1,925 EUR per patient', '2.500 per case')
+    """
+    return f"{amount(value)} {unit.removeprefix('cost').strip()}"

@@ -1,11 +1,10 @@
 """Rate, accuracy and risk of windows by one of several estimators, from the same counts over cells.
 
 `event_tree` is the estimator of this package. The others (`roadworthy list estimators`) read the
-same cells as verdicts (the shift score against its best cut), as bins of the shift score or as
-batches of these, give a rate, and carry it through the tree with the accuracies and detection rates
-that were counted in calibration, kinds even; their intervals are those of the rate. `cbpe` reads
-the classifier's confidence and gives no rate. If the scores separate shifted from clean rows no
-better than chance, there is no estimate.
+same cells as verdicts (the shift score against its best cut), as its bins, or as batches of these,
+give a rate, and carry it through the tree with the accuracies and detection rates that were counted
+in calibration. `cbpe` reads the classifier's confidence and gives no rate. If the scores separate
+shifted from clean rows no better than chance, there is no estimate.
 
 >>> from roadworthy.analysis.risk.calibration import fit_calibration
 >>> from roadworthy.analysis.risk.prototypes import accuracy_tree
@@ -23,8 +22,8 @@ better than chance, there is no estimate.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -34,8 +33,7 @@ from numpy.typing import ArrayLike, NDArray
 from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import live_parameters
 from roadworthy.analysis.risk.rates import Calibrated, CannotTell, Rates
-from roadworthy.analysis.risk.refusal import unseparated
-from roadworthy.analysis.risk.tolerable import shares_of_kinds
+from roadworthy.analysis.risk.refusal import shares_of_kinds, unseparated
 from roadworthy.analysis.risk.tree import expectation
 from roadworthy.registry import get
 
@@ -47,8 +45,6 @@ OF_ANOTHER_KIND = {
     "cbpe": "Accuracy from the classifier's confidence (`confidence_from`); no rate.",
 }
 """Estimators that give more than a rate, or none: they are no registered components."""
-WITHIN = 65
-"""Rates of an interval, ends included, at which what follows from them is worked out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,8 +54,8 @@ class Estimated:
     value: Floats
     low: Floats | None = None
     high: Floats | None = None
-    flags: Mapping[str, Bools] = field(default_factory=dict)
-    """What the estimator warns of, and in which windows."""
+    outside: Bools | bool = False
+    """In which windows the share of alarms is outside [FPR, TPR]."""
     reason: str | None = None
     """Why there is no estimate for any window."""
 
@@ -69,10 +65,6 @@ class Cbpe:
     """Confidence-based performance estimation: the mean probability of being right.
 
     The probability is learned from the confidence on clean rows, by isotonic regression.
-
-    >>> fitted = Cbpe.fit([0.5, 0.6, 0.9, 0.95], [False, True, True, True])
-    >>> round(float(fitted.estimate([0.5, 0.9])), 2)
-    0.5
     """
 
     knots: tuple[float, ...]
@@ -146,7 +138,7 @@ class Estimators:
             return dict.fromkeys(QUANTITIES, Estimated(nothing, reason=str(error)))
         ends = rates.value, rates.low, rates.high
         return {
-            "rate": Estimated(*ends, flags=rates.flags),
+            "rate": Estimated(*ends, rates.outside),
             "accuracy": _carried(self._accuracy, *ends),
             "risk": _carried(self._risk, *ends),
         }
@@ -166,8 +158,7 @@ class Estimators:
         }
 
     def _cbpe(self, windows: StreamWindows) -> dict[str, Estimated]:
-        if self.cbpe is None or windows.confidences is None:
-            raise ValueError("cbpe needs a fitted model and the confidence of every event")
+        assert self.cbpe is not None and windows.confidences is not None
         accuracy = self.cbpe.estimate(windows.confidences)
         nothing = Estimated(np.full(len(accuracy), np.nan))
         given: dict[str, ArrayLike] = {**self.estimator.constants, "p_shift": 0.0}
@@ -187,8 +178,6 @@ class Estimators:
         if reads == "verdicts":
             known, given = self._verdicts, self._cut(given)
         elif reads == "batches":
-            if windows.batches is None:
-                raise ValueError(f"{name} needs the events by batch")
             given = np.asarray(windows.batches, dtype=np.float64)
         rates: Rates = component.build(given, known, confidence=self.confidence)
         return rates
@@ -224,9 +213,6 @@ class Estimators:
 def _carried(
     through: Callable[[Floats], Floats], rate: Floats, low: Floats, high: Floats
 ) -> Estimated:
-    """A rate with its interval, taken through a function that may rise and fall between the ends."""
-    within = low + (high - low) * np.linspace(0.0, 1.0, WITHIN)[:, None]
-    value, there = through(rate), through(within)
-    return Estimated(
-        value, np.minimum(value, there.min(axis=0)), np.maximum(value, there.max(axis=0))
-    )
+    """A rate with its interval, taken through a function that rises or falls with it."""
+    found = through(rate), through(low), through(high)
+    return Estimated(found[0], np.minimum.reduce(found), np.maximum.reduce(found))

@@ -1,18 +1,17 @@
 """A simulation: draw streams whose truth is known, estimate without looking at it, and compare.
 
 An `Experiment` says what to draw and how to estimate; a `Source` is where events come from, with
-what was calibrated before: rows of a table of scores, or a synthetic detector. The rows of one table
-are divided: half of every kind (or whole groups) are calibrated on, the stream draws from the
-others, so that no row and no group is both learned from and judged on.
+what was calibrated before: a table of scores, or a synthetic detector. The rows of one table are
+divided: half of every kind (or whole groups) are calibrated on, the stream draws from the others.
 
 The truth of a window is its own share of shifted events (*rate*) and of right answers (*accuracy*),
 and the expected cost of its events (*risk*): the tree with which of them are shifted and detected,
-and with each one's probability of a right answer. A window without an estimate is left out of the
-errors and counted. Alarms are due while the expected cost, at the schedule's rate of the moment, is
-above the tolerable.
+and with each one's probability of a right answer. Alarms are due while the expected cost, at the
+schedule's rate of the moment, is above the tolerable.
 
 >>> from roadworthy.analysis.risk.prototypes import accuracy_tree
->>> experiment = Experiment(Schedule.read({"constant": 0.3}), 2000, accuracy_tree())
+>>> from roadworthy.analysis.simulation.streams import Segment
+>>> experiment = Experiment(Schedule((Segment(constant=0.3),)), 2000, accuracy_tree())
 >>> source = detector_source(Detector(0.9, 0.9), experiment)
 >>> case = run_experiment(experiment, [source]).cases[0]
 >>> case.errors["rogan_gladen"]["rate"].mean_absolute < 0.05
@@ -33,7 +32,6 @@ from numpy.typing import ArrayLike, NDArray
 from roadworthy.analysis.risk.calibration import Calibration, fit_calibration
 from roadworthy.analysis.risk.estimator import Estimator
 from roadworthy.analysis.risk.prototypes import live_parameters
-from roadworthy.analysis.risk.rates.base import MEANING
 from roadworthy.analysis.risk.refusal import alarmed_cells
 from roadworthy.analysis.risk.tree import Tree, expectation
 from roadworthy.analysis.simulation.estimators import (
@@ -183,7 +181,7 @@ def table_source(
         # A group that was calibrated on is not streamed, whatever the kind of its rows.
         left = ~kept if groups is None else ~half
         pool, wanted = pool.taken(left), wanted[left]
-        many = f"{int(kept.sum()):,} rows to calibrate on, {pool.n:,} to draw from"
+        many = f"{int(kept.sum()):,} rows to calibrate on, {len(pool.kind):,} to draw from"
         notes = (f"the table is divided: {many}",)
     rows, chosen = given.taken(kept), None if groups is None else groups[kept]
     pool = pool.taken(wanted)
@@ -214,7 +212,7 @@ def _half(pool: Pool, groups: np.ndarray | None, rng: np.random.Generator) -> np
         names, place = np.unique(groups, return_inverse=True)
         chosen: np.ndarray = (rng.permutation(len(names)) < len(names) // 2)[place]
         return chosen
-    first = np.zeros(pool.n, dtype=bool)
+    first = np.zeros(len(pool.kind), dtype=bool)
     for kind in (CLEAN, *pool.kinds):
         rows = rng.permutation(np.flatnonzero(pool.kind == kind))
         first[rows[: len(rows) // 2]] = True
@@ -264,13 +262,7 @@ class Error:
 
 
 def error_of(found: Estimated, truth: ArrayLike) -> Error:
-    """The errors over windows.
-
-    >>> values, low, high = [0.1, 0.3, np.nan], [0.0, 0.2, np.nan], [0.2, 0.25, np.nan]
-    >>> found = error_of(Estimated(values, low, high), np.array([0.1, 0.2, 0.9]))
-    >>> round(found.mean_absolute, 3), found.coverage, round(found.width, 3)
-    (0.05, 1.0, 0.125)
-    """
+    """The errors over windows; those without an estimate are left out."""
     value, true = np.asarray(found.value), np.asarray(truth, dtype=np.float64)
     ends = (value * np.nan if end is None else end for end in (found.low, found.high))
     low, high = map(np.asarray, ends)
@@ -351,11 +343,7 @@ def windowed(values: ArrayLike, window: int) -> np.ndarray:
 
 
 def window_counts(cells: ArrayLike, window: int, count: int) -> NDArray[np.int64]:
-    """Events of each whole window in each of `count` cells; those without a cell are left out.
-
-    >>> window_counts([0, 2, 2, 1, -1, 0, 0], 3, 3).tolist()
-    [[1, 0, 2], [1, 1, 0]]
-    """
+    """Events of each whole window in each of `count` cells; those without a cell are left out."""
     table = windowed(np.asarray(cells, dtype=np.int64), window)
     keys = (table + np.arange(len(table))[:, None] * count)[table >= 0]
     return np.bincount(keys, minlength=len(table) * count).reshape(len(table), count)
@@ -367,23 +355,18 @@ class AlarmRecord:
 
     due: int
     """Stretches of the stream in which an alarm was due."""
-    delays: tuple[int, ...] = field(default=())
+    missed: int
+    """Stretches that ended without an alarm."""
+    delays: tuple[int, ...]
     """Events from the start of a stretch to its alarm; 0 if it was raised already."""
-    false: int = 0
+    false: int
     """Alarms raised when no event of the window came under shift."""
-    quiet_events: int = 0
+    quiet_events: int
     """Events at which an alarm would have been false."""
-    missed_shorter_than_window: int = 0
-    """Stretches without an alarm that were shorter than its window."""
-    under_tolerable_shift: int = 0
+    under_tolerable_shift: int
     """Alarms raised under shift that was tolerable, throughout the window."""
-    tolerable_shift_events: int = 0
+    tolerable_shift_events: int
     """Events at which an alarm would have been one of these."""
-
-    @property
-    def missed(self) -> int:
-        """Stretches that ended without an alarm."""
-        return self.due - len(self.delays)
 
     def __add__(self, other: AlarmRecord) -> AlarmRecord:
         return AlarmRecord(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
@@ -395,11 +378,6 @@ def alarm_record(
     """Match alarms (numbers of the events that raised or cleared them) with when they were due.
 
     `shifted` says at which events there was shift, if only as much as is tolerable.
-
-    >>> due = np.array([False] * 5 + [True] * 5 + [False] * 10)
-    >>> found = alarm_record([7, 18], [12], due, window=3, shifted=due)
-    >>> found.due, found.delays, found.false, found.quiet_events
-    (1, (2,), 1, 13)
     """
     edges = np.diff(np.concatenate([[0], due.astype(np.int8), [0]]))
     starts, stops = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
@@ -407,24 +385,13 @@ def alarm_record(
     np.add.at(change, np.asarray(raised, dtype=np.int64), 1)
     np.add.at(change, np.asarray(cleared, dtype=np.int64), -1)
     alarmed = np.cumsum(change)[:-1] > 0
-    delays, short = [], 0
-    for start, stop in zip(starts, stops, strict=True):
-        if alarmed[start:stop].any():
-            delays.append(int(alarmed[start:stop].argmax()))
-        else:
-            short += int(stop - start < window)
+    stretches = [alarmed[start:stop] for start, stop in zip(starts, stops, strict=True)]
+    delays = tuple(int(stretch.argmax()) for stretch in stretches if stretch.any())
     none_due = _none_within(due, window)
     quiet = none_due & _none_within(shifted, window)
     early, at = none_due & ~quiet, np.asarray(raised, dtype=np.int64)
-    return AlarmRecord(
-        len(starts),
-        tuple(delays),
-        false=int(quiet[at].sum()),
-        quiet_events=int(quiet.sum()),
-        missed_shorter_than_window=short,
-        under_tolerable_shift=int(early[at].sum()),
-        tolerable_shift_events=int(early.sum()),
-    )
+    counted = (int(events.sum()) for events in (quiet[at], quiet, early[at], early))
+    return AlarmRecord(len(starts), len(starts) - len(delays), delays, *counted)
 
 
 def _none_within(events: Bools, window: int) -> Bools:
@@ -461,18 +428,11 @@ class Case:
     """Of the verdicts that the simple estimators read: as calibrated, or the detector's own."""
     errors: Mapping[str, Mapping[str, Error]]
     """By estimator and quantity."""
-    flags: Mapping[str, Mapping[str, float]]
-    """By estimator and flag, the share of the windows."""
+    outside: Mapping[str, float]
+    """By estimator, the share of windows whose alarms are outside [FPR, TPR], if there are any."""
     cannot_tell: Mapping[str, str]
     """By estimator, why there is no estimate for any window."""
     alarms: AlarmRecord | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        made = _plain(asdict(self))
-        if self.alarms is not None:
-            made["alarms"]["missed"] = self.alarms.missed
-        return {**made, "flags": {name: by for name, by in made["flags"].items() if by}}
 
 
 @dataclass(frozen=True)
@@ -480,31 +440,22 @@ class Simulated:
     """What a simulation found."""
 
     experiment: Experiment
-    unit: str
-    tolerable: float | None
     calibrated_on: Mapping[str, int]
     """Rows by kind."""
     streamed: tuple[str, ...]
     """Kinds of the shifted events."""
     cases: tuple[Case, ...]
     notes: tuple[str, ...]
-    alarm_window: int | None
-
-    @property
-    def flags(self) -> tuple[str, ...]:
-        """Those that are set anywhere."""
-        found = (flag for case in self.cases for by in case.flags.values() for flag in by)
-        return tuple(dict.fromkeys(found))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
         made = self.experiment
-        own = ("unit", "tolerable", "alarm_window", "calibrated_on", "streamed", "notes")
+        own = ("calibrated_on", "streamed", "notes")
         return {
-            **{name: getattr(made, name) for name in ("events", "window", "repeats")},
+            **{name: getattr(made, name) for name in ("events", "window", "repeats", "tolerable")},
+            "unit": made.tree.unit,
             **{name: getattr(self, name) for name in own},
-            "flags": {flag: MEANING.get(flag, "") for flag in self.flags},
-            "cases": [case.to_dict() for case in self.cases],
+            "cases": [_plain(asdict(case)) for case in self.cases],
         }
 
 
@@ -527,21 +478,16 @@ def run_experiment(
     `monitor` makes the monitor that watches the streams of a source, if any; `advance` hears how
     many events are done.
     """
-    cases: list[Case] = []
-    window: int | None = None
+    cases = []
     for number, source in enumerate(sources):
-        case, window = _case(experiment, source, number, monitor(source), advance)
-        cases.append(case)
+        cases.append(_case(experiment, source, number, monitor(source), advance))
     calibration = source.estimators.estimator.calibration
     return Simulated(
         experiment,
-        experiment.tree.unit,
-        experiment.tolerable,
         {kind: calibration.rows(kind) for kind in calibration.kinds},
         source.kinds,
         tuple(cases),
         source.notes,
-        window,
     )
 
 
@@ -551,12 +497,11 @@ def _case(
     number: int,
     watch: Watch | None,
     advance: Callable[[int], None],
-) -> tuple[Case, int | None]:
+) -> Case:
     estimator, names = source.estimators.estimator, experiment.estimators
     truths: list[Truth] = []
     windows: list[StreamWindows] = []
     record: AlarmRecord | None = None
-    looks_back = None
     for repeat in range(experiment.repeats):
         rng = np.random.default_rng([experiment.seed, number, repeat])
         with _about("stream"):
@@ -574,11 +519,10 @@ def _case(
         shrink = np.ones(len(truth.rate))
         if watch is not None:
             watched = watch(cells)
-            looks_back = watched.alarm_window
             shrink = 1.0 / watched.autocorrelation[: len(shrink)]
-            if looks_back is not None:
+            if (window := watched.alarm_window) is not None:
                 shifted, alarms = stream.rate > 0, (watched.raised, watched.cleared)
-                new = alarm_record(*alarms, truth.due, window=looks_back, shifted=shifted)
+                new = alarm_record(*alarms, truth.due, window=window, shifted=shifted)
                 record = new if record is None else record + new
         truths.append(truth)
         windows.append(_windows(experiment, source, stream, cells, shrink))
@@ -590,16 +534,15 @@ def _case(
     found = {name: source.estimators.estimate(name, every) for name in names}
     verdicts = source.rows if isinstance(source.rows, Detector) else estimator.separation
     rates = {name: by["rate"] for name, by in found.items()}
-    case = Case(
+    return Case(
         source.label,
         verdicts.tpr,
         verdicts.tnr,
         {n: {q: error_of(by[q], getattr(true, q)) for q in QUANTITIES} for n, by in found.items()},
-        {n: {flag: _mean(on) for flag, on in rate.flags.items()} for n, rate in rates.items()},
+        {n: float(np.mean(rate.outside)) for n, rate in rates.items() if np.any(rate.outside)},
         {name: rate.reason for name, rate in rates.items() if rate.reason is not None},
         record,
     )
-    return case, looks_back
 
 
 def _windows(

@@ -3,31 +3,25 @@
 A `Schedule` gives every event the probability with which it is shifted: constant, a ramp, bursts or
 a Markov chain, one after another; for a chain it is the probability given its hidden state.
 `draw_shift` turns it into events; a batch is clean or shifted as a whole (Torpmann-Hagen et al.
-2025, section 4.5). A real stream is drawn from a labelled score table: a clean event takes a clean
-row, a shifted one a row of the kinds asked for. Rows may follow one another as they do in use:
-repeated (a camera that stands still), or near each other in score (an AR(1) Gaussian copula), with
-the marginal distribution of the rows kept. A synthetic detector (section 4.3) alarms with
-probability `tpr` on a shifted event and 1 - `tnr` on a clean one.
+2025, section 4.5). A real stream is drawn from a labelled score table. Its rows may follow one
+another as they do in use: repeated (a camera that stands still), or near each other in score (an
+AR(1) Gaussian copula), with the marginal distribution of the rows kept. A synthetic detector
+(section 4.3) alarms with probability `tpr` on a shifted event and 1 - `tnr` on a clean one.
 
->>> parts = [{"constant": 0.0, "events": 4}, {"ramp": [0.0, 0.6], "events": 4}, {"constant": 1.0}]
->>> schedule = Schedule.read(parts)
+>>> ramp = Segment(ramp=(0.0, 0.6), events=4)
+>>> schedule = Schedule((Segment(constant=0.0, events=4), ramp, Segment(constant=1.0)))
 >>> schedule.rates(10, np.random.default_rng(0)).round(2).tolist()
 [0.0, 0.0, 0.0, 0.0, 0.0, 0.2, 0.4, 0.6, 1.0, 1.0]
 >>> shift = draw_shift(schedule, 10, batches=2, rng=np.random.default_rng(0))
 >>> shift.shifted.astype(int).tolist()
 [0, 0, 0, 0, 0, 0, 1, 1, 1, 1]
->>> kind = np.array(["clean", "clean", "fog", "fog"])
->>> pool = Pool({"energy": np.arange(4.0)}, kind, np.array([True, True, False, True]))
->>> stream = draw_stream(pool, shift, rng=np.random.default_rng(0))
->>> set(stream.columns["energy"][stream.shifted].tolist())
-{2.0, 3.0}
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -127,12 +121,6 @@ class Schedule:
         if any(part.events is None for part in self.parts[:-1]):
             raise ValueError("every segment but the last needs events")
 
-    @classmethod
-    def read(cls, data: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Schedule:
-        """A schedule as data: one segment, or a list of them."""
-        given = [data] if isinstance(data, Mapping) else data
-        return cls(tuple(Segment.model_validate(segment) for segment in given))
-
     @property
     def events(self) -> int | None:
         """How many events they describe; None if the last goes on."""
@@ -141,8 +129,6 @@ class Schedule:
 
     def rates(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """The probability of shift of n events."""
-        if self.events is not None and n > self.events:
-            raise ValueError(f"the segments describe {self.events:,} events, fewer than {n:,}")
         given = sum(part.events or 0 for part in self.parts)
         # A segment keeps its own length: a ramp is the same however much of it is asked for.
         lengths = [max(n - given, 0) if p.events is None else p.events for p in self.parts]
@@ -169,11 +155,7 @@ def draw_shift(
 
 
 def batch_sizes(n: int, batches: int | Sequence[int], rng: np.random.Generator) -> np.ndarray:
-    """Sizes of the batches of n events: all alike, or drawn from several; the last is cut to fit.
-
-    >>> batch_sizes(20, 8, np.random.default_rng(0)).tolist()
-    [8, 8, 4]
-    """
+    """Sizes of the batches of n events: all alike, or drawn from several; the last is cut to fit."""
     choices = np.atleast_1d(np.asarray(batches, dtype=np.int64))
     count = n // choices.min() + 1
     sizes = rng.choice(choices, count) if len(choices) > 1 else np.full(count, choices[0])
@@ -188,11 +170,6 @@ class Pool:
     columns: Mapping[str, np.ndarray]
     kind: np.ndarray
     correct: np.ndarray
-
-    @property
-    def n(self) -> int:
-        """Rows."""
-        return len(self.kind)
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -301,11 +278,7 @@ class Detector:
 
 
 def detector_grid(parts: int = 10) -> tuple[tuple[float, float], ...]:
-    """(TPR, TNR) over 0..1 in so many steps, if (TPR + TNR) / 2 > 0.5 (section 4.3).
-
-    >>> len(detector_grid()), detector_grid()[0]
-    (55, (0.1, 1.0))
-    """
+    """(TPR, TNR) over 0..1 in so many steps, if (TPR + TNR) / 2 > 0.5 (section 4.3)."""
     return tuple(
         (i / parts, j / parts) for i in range(parts + 1) for j in range(parts + 1) if i + j > parts
     )

@@ -26,7 +26,7 @@ from roadworthy.analysis.calibration import at_balanced_accuracy
 from roadworthy.registry import register
 from roadworthy.statistics.posterior import at_angle, densest
 
-from .base import Bools, Calibrated, CannotTell, Floats, Rates, alarm_counts, bin_counts
+from . import Bools, Calibrated, CannotTell, Floats, Rates, alarm_counts
 from .rogan_gladen import rogan_gladen
 
 DRAWS = 2000
@@ -40,7 +40,7 @@ class _Verdict:
     """Calls batches shifted: those of the size of `counts`, windows x batches x bins."""
 
     def __init__(self, counts: ArrayLike, calibrated: Calibrated) -> None:
-        self.table, self.evidence = bin_counts(counts, calibrated.bins), calibrated.log_ratio
+        self.table, self.evidence = np.asarray(counts, np.float64), calibrated.log_ratio
         self.size = int(self.table.sum(axis=-1).max(initial=1.0))
         rng = np.random.default_rng(0)
         clean, shifted = (

@@ -24,7 +24,7 @@ from roadworthy.registry import register
 from roadworthy.statistics import wilson_bounds
 from roadworthy.statistics.arguments import tail_probability
 
-from .base import Calibrated, Floats, Rates, alarms_and_events
+from . import Calibrated, Floats, Rates, alarms_and_events, share_variance
 
 
 @register("estimators", "mean", reads="verdicts", title="mean of verdicts")
@@ -46,7 +46,7 @@ def rogan_gladen(counts: ArrayLike, calibrated: Calibrated, *, confidence: float
     calibrated.check_verdicts()
     k, size = alarms_and_events(counts)
     z = float(-ndtri(tail_probability(confidence, "two")))
-    of_tpr, of_fpr = calibrated.tpr_variance, calibrated.fpr_variance
+    of_tpr, of_fpr = calibrated.tpr_variance, share_variance(calibrated.clean)
     fpr, slope = calibrated.fpr, calibrated.tpr - calibrated.fpr
     trace, some = _share(k, size), size > 0.0
     events = np.where(some, size, 1.0)
