@@ -44,3 +44,14 @@ def of_three() -> Calibration:
     kind = np.repeat(list(shares), 1000)
     right = rng.random(3000) < np.repeat(list(shares.values()), 1000)
     return fit_calibration({"energy": rng.normal(3.0 * (kind != "clean"))}, kind, right)
+
+
+@pytest.fixture(autouse=True)
+def own_components_end_with_their_test() -> Iterator[None]:
+    """What a test registers as ``mine.py:name`` is not listed in the next one."""
+    from roadworthy import registry
+
+    yield
+    for room, found in registry._components.items():
+        for name in [n for n, one in found.items() if one.origin.endswith(".py")]:
+            registry.remove(room, name)

@@ -215,6 +215,8 @@ def _settle(claim: Claim, e: Evidence, places: int) -> int | None:
     confidence = (
         simultaneous(claim.confidence, places) if _beyond(claim, e.value) else claim.confidence
     )
+    if e.settled_by is not None:
+        return e.settled_by(claim.limit, confidence)
     if e.proportion:
         return cases_to_settle(
             e.value,

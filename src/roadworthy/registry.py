@@ -23,6 +23,7 @@ import importlib
 import importlib.util
 import inspect
 import pkgutil
+import re
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -46,6 +47,7 @@ ROOMS: dict[str, str] = {
 _CHECKOUT = Path(__file__).parents[2]
 """The folder of the project, where the package is used from its sources."""
 REQUIRED = inspect.Parameter.empty
+_SENTENCE = re.compile(r"(?<=[a-z)\]]\.) (?=[A-Z])")
 
 
 class RegistryError(LookupError):
@@ -86,8 +88,9 @@ class Component:
 
     @property
     def summary(self) -> str:
-        """The first line of the docstring."""
-        return (inspect.getdoc(self.build) or "").split("\n")[0]
+        """The first sentence of the docstring."""
+        paragraph = (inspect.getdoc(self.build) or "").split("\n\n")[0].replace("\n", " ")
+        return _SENTENCE.split(paragraph, maxsplit=1)[0]
 
     def model(self) -> Any:
         """The pydantic model of the parameters; unknown keys are refused."""
@@ -125,6 +128,7 @@ class Component:
 
 
 _components: dict[str, dict[str, Component]] = {room: {} for room in ROOMS}
+_broken: dict[str, dict[str, str]] = {room: {} for room in ROOMS}
 _scanned: set[str] = set()
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -161,6 +165,8 @@ def remove(room: str, name: str) -> None:
 def get(room: str, name: str) -> Component:
     """The component of that name; a wrong name is answered with the nearest right ones."""
     known = components(room)
+    if name in _broken[room]:
+        raise RegistryError(_broken[room][name])
     if name not in known:
         raise RegistryError(
             f"no {room.rstrip('s')} is called {name!r}{did_you_mean(name, known)}; "
@@ -177,6 +183,12 @@ def components(room: str) -> dict[str, Component]:
         _scan_package(ROOMS[room])
         _scan_entry_points(room)
     return dict(sorted(_components[room].items()))
+
+
+def unloadable(room: str) -> dict[str, str]:
+    """By name, what other packages offer that cannot be loaded, and why; it is refused where it is named."""
+    components(room)
+    return dict(_broken[room])
 
 
 def _check_type(room: str) -> None:
@@ -245,10 +257,11 @@ def _scan_entry_points(room: str) -> None:
         try:
             loaded = point.load()
         except Exception as error:
-            raise RegistryError(
+            _broken[room][point.name] = (
                 f"the package {point.dist.name if point.dist else '?'} offers {point.value!r} for "
                 f"{room}, which cannot be loaded: {error}"
-            ) from error
+            )
+            continue
         known = _components[room].get(point.name)
         if known is None and callable(loaded):
             add(Component(room, point.name, loaded, {}, point.dist.name if point.dist else "?"))

@@ -37,9 +37,9 @@ ORDER = [
     "report",
     "execution",
     "assessment",
+    "conformance",
     "web",
     "cli",
-    "conformance",
     "__main__",
 ]
 FILES = sorted(SOURCE.rglob("*.py"))

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from sorter import SMALL, bundle_of, drawn, laid_out, run
 
-from roadworthy.analysis.risk.refusal import rows_by_alarm
+from roadworthy.analysis.risk.refusal import shares_of_kinds
 from roadworthy.assessment.assess import Run
 
 COSTS = {"right": 1.0, "wrong": 50.0, "necessary": 8.0, "unnecessary": 10.0}
@@ -54,19 +54,18 @@ def test_a_stream_of_the_test_cases_costs_what_their_alarms_and_answers_cost(
     assert alarms is not None and (alarms.name, alarms.threshold) == (supervisor, threshold)
     noisy = (cases["circumstance"] == "noise") & (cases["role"] == "test")
     raised, wrong = (
-        cases[f"score.{supervisor}"][noisy] > threshold,
+        cases[supervisor][noisy] > threshold,
         cases["failure"][noisy].astype(bool),
     )
-    shifted = rows_by_alarm(bundle.calibration)[1]
-    assert shifted.tolist() == [
-        [np.sum((wrong == w) & (raised == a)) for a in (0, 1)] for w in (0, 1)
-    ]
+    rows = [[np.sum((wrong == w) & (raised == a)) for a in (0, 1)] for w in (0, 1)]
+    shares = shares_of_kinds(bundle.calibration)[1]
+    assert shares == pytest.approx(np.array(rows) / len(wrong))
     paid = np.where(
         raised,
         np.where(wrong, COSTS["necessary"], COSTS["unnecessary"]),
         np.where(wrong, COSTS["wrong"], COSTS["right"]),
     )
-    columns = {name: cases[f"score.{name}"][noisy] for name in bundle.calibration.names}
+    columns = {name: cases[name][noisy] for name in bundle.calibration.names}
     cells = bundle.calibration.place(columns)
     found = bundle.estimator.estimate([np.bincount(cells, minlength=bundle.calibration.cells)])
     assert found.risk_low[0] <= paid.mean() <= found.risk_high[0]

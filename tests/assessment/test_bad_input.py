@@ -130,7 +130,7 @@ def test_nan_logits_fail_their_case_and_get_no_score(user):
     assert len(failed) == 2
     assert all("has 1 NaN or infinite value among 2" in reason for reason in failed.values())
     cases = RunFolder.open(run.folder).cases()
-    assert (np.isnan(cases["score.max_softmax"]) == (cases["status"] == "failed")).all()
+    assert (np.isnan(cases["max_softmax"]) == (cases["status"] == "failed")).all()
     assert run.finding("accuracy").value == 18 / 20
 
 
@@ -184,10 +184,10 @@ def test_a_label_beyond_the_scores_names_the_row(user):
     with pytest.raises(SpecError) as caught:
         assess(user / "assessment.yaml")
     assert str(caught.value).startswith(
-        f"{user / 'assessment.yaml'}:3: data.test: the target of row 3 is 7, but the outputs"
+        f"{user / 'assessment.yaml'}:3: data.test: The subject gives 2 scores a case, and sample '3' has"
     )
-    assert "name the classes in the order of the scores" in str(caught.value)
-    assert chunks_kept(user / "runs") == 8
+    assert "name the outputs, in their order" in str(caught.value)
+    assert chunks_kept(user / "runs") == 4  # the clean ones: nothing else was run
 
 
 def test_a_group_in_two_roles_is_refused_by_name(user):

@@ -72,7 +72,7 @@ def test_a_sliced_auc_is_an_auc(user: Path) -> None:
         "{id: S, auc_failure: {min: 0.99}, supervisor: max_softmax, circumstance: dark, level: 1, every: site}",
     )
     members = judged.claims[0].members
-    found = {f.about.slice: f for f in judged.findings if f.quantity == "auc_failure"}
+    found = {f.about.slice: f for f in judged.record.findings if f.quantity == "auc_failure"}
     assert [m.about.split(" | ")[1] for m in members] == ["site=A", "site=B"]
     assert found and all(m.status != "met" or m.value > 0.99 for m in members)
 

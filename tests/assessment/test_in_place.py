@@ -81,7 +81,9 @@ def assessed(user: Path, subject: str, other: str, workers: int = 1):
 
 
 def values(run) -> list:
-    return [(f.quantity, f.about.circumstance, f.about.supervisor, f.value) for f in run.findings]
+    return [
+        (f.quantity, f.about.circumstance, f.about.supervisor, f.value) for f in run.record.findings
+    ]
 
 
 @pytest.mark.parametrize(

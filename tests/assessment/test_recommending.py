@@ -193,7 +193,7 @@ def test_supervisors_are_compared_at_one_rate_whatever_rule_gives_verdicts(user,
         k: np.array(v)
         for k, v in pq.read_table(run.folder / "tables" / "calibration.parquet").to_pydict().items()
     }
-    clean, failed, scores = kept["circumstance"] == "", kept["failure"], kept["score.max_softmax"]
+    clean, failed, scores = kept["circumstance"] == "", kept["failure"], kept["max_softmax"]
     nominal = np.sort(scores[clean & ~failed])
     limit = nominal[len(nominal) - 1 - int(0.05 * len(nominal))]
     caught, false = (scores[clean & failed] > limit).mean(), (nominal > limit).mean()
@@ -204,7 +204,7 @@ def test_supervisors_are_compared_at_one_rate_whatever_rule_gives_verdicts(user,
     real = record_of(run, "max_softmax")["threshold"]["value"]
     assert (
         found["false_alarms"]["clean"]["value"]
-        == (cases["score.max_softmax"][quiet] > real).mean()
+        == (cases["max_softmax"][quiet] > real).mean()
         > 0.05
     )
 
@@ -361,9 +361,7 @@ def test_who_raises_an_alarm_on_everything_under_a_shift_is_not_recommended_for_
     assert set(found["false_alarms"]) == set(found["miss_rate"])
     cases = RunFolder.open(run.folder).cases()
     right = (cases["circumstance"] == "noise") & (cases["level"] == 3) & ~cases["failure"]
-    raised = ~(
-        cases["score.max_softmax"] <= float(record_of(run, "max_softmax")["threshold"]["value"])
-    )
+    raised = ~(cases["max_softmax"] <= float(record_of(run, "max_softmax")["threshold"]["value"]))
     assert found["false_alarms"]["noise@3"]["value"] == pytest.approx(raised[right].mean())
     assert finding(run, "false_alarm_rate", "max_softmax", "noise", 3).value == pytest.approx(
         raised[right].mean()
@@ -418,10 +416,12 @@ def test_the_cost_class_follows_from_what_is_read(user):
 def test_what_logistic_fusion_learned_from_stands_with_its_findings(user):
     run = assess(edited(user, ("  - fused\n", "  - fused\n  - {fused: {how: logistic}}\n")))
     words = "learned from calibration cases under these same circumstances; a new kind of shift may be caught less"
-    said = {f.about.supervisor for f in run.findings if words in f.assumptions}
+    said = {f.about.supervisor for f in run.record.findings if words in f.assumptions}
     assert said == {"fused(how=logistic)"}
     assert all(
-        words in f.assumptions for f in run.findings if f.about.supervisor == "fused(how=logistic)"
+        words in f.assumptions
+        for f in run.record.findings
+        if f.about.supervisor == "fused(how=logistic)"
     )
     assert words in record_of(run, "fused(how=logistic)")["notes"]
 

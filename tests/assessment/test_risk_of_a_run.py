@@ -83,7 +83,7 @@ def mean_costs(done: Run, supervisor: str = "") -> dict[str, float]:
             for s in done.record.plain()["sections"]["supervision"]["supervisors"]
             if s["name"] == supervisor
         )
-        alarm = ~(np.asarray(cases[f"score.{supervisor}"]) <= float(record["threshold"]["value"]))
+        alarm = ~(np.asarray(cases[supervisor]) <= float(record["threshold"]["value"]))
         cost = np.where(
             alarm, np.where(table["failure"], COSTS["necessary"], COSTS["unnecessary"]), cost
         )
@@ -197,7 +197,7 @@ def test_without_probabilities_there_is_a_reason_instead_of_a_risk(user: Path) -
     assert (done.folder / "report.html").is_file() and not (
         done.folder / "risk.open-psa.xml"
     ).exists()
-    assert not any(f.quantity == "risk" for f in done.findings)
+    assert not any(f.quantity == "risk" for f in done.record.findings)
 
 
 def test_a_supervisor_without_verdicts_leaves_the_claim_open(user: Path) -> None:
@@ -242,5 +242,5 @@ def test_a_circumstance_that_occurs_and_was_not_observed_is_not_costed_as_clean(
         "there are no cases of noise to count" in done.record.plain()["sections"]["risk"]["because"]
     )
     assert done.claims[0].status == "inconclusive" and not any(
-        f.quantity == "risk" for f in done.findings
+        f.quantity == "risk" for f in done.record.findings
     )

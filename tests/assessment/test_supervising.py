@@ -105,7 +105,7 @@ def finding(
     run, quantity: str, supervisor: str, circumstance: str = "", level: float | None = None
 ):
     about = (circumstance, level, supervisor)
-    found = [f for f in run.findings if f.quantity == quantity]
+    found = [f for f in run.record.findings if f.quantity == quantity]
     return next(
         f for f in found if (f.about.circumstance, f.about.level, f.about.supervisor) == about
     )
@@ -120,7 +120,7 @@ def test_thresholds_come_from_calibration_cases_and_rates_from_test_cases(user):
     kept = pq.read_table(run.folder / "tables" / "calibration.parquet").to_pydict()
     clean = np.array([not c for c in kept["circumstance"]])
     right = ~np.array(kept["failure"])
-    scores = np.array(kept["score.knn"])
+    scores = np.array(kept["knn"])
     nominal = np.sort(scores[clean & right])
     n = len(nominal)
     threshold = Threshold.from_dict(record_of(run, "knn")["threshold"])
@@ -128,11 +128,11 @@ def test_thresholds_come_from_calibration_cases_and_rates_from_test_cases(user):
     assert set(kept["role"]) == {"calibration"} and set(cases["role"]) == {"test"}
     assert kept["case"][0] == "calibration:0" and "calibration:0~noise@3" in kept["case"]
     here = (cases["circumstance"] == "noise") & (cases["level"] == 3) & cases["failure"]
-    missed = cases["score.knn"][here] <= threshold.value
+    missed = cases["knn"][here] <= threshold.value
     found = finding(run, "miss_rate", "knn", "noise", 3)
     assert (found.value, found.n) == (missed.mean(), here.sum())
     quiet = (cases["circumstance"] == "") & ~cases["failure"]
-    alarms = cases["score.knn"][quiet] > threshold.value
+    alarms = cases["knn"][quiet] > threshold.value
     assert finding(run, "false_alarm_rate", "knn").value == alarms.mean()
     counts = record_of(run, "knn")["verdicts"]
     assert counts["kinds"] == ["clean", "noise@1", "noise@3", "site_b"]
@@ -153,7 +153,7 @@ def test_the_recommended_set_is_chosen_on_calibration_and_judged_on_test(user):
     cases = RunFolder.open(run.folder).cases()
     raised = np.zeros(len(cases["case"]), bool)
     for label in found["supervisors"]:
-        raised |= ~(cases[f"score.{label}"] <= float(record_of(run, label)["threshold"]["value"]))
+        raised |= ~(cases[label] <= float(record_of(run, label)["threshold"]["value"]))
     failed = (cases["circumstance"] == "noise") & (cases["level"] == 1) & cases["failure"]
     assert found["miss_rate"]["noise@1"]["value"] == pytest.approx((~raised[failed]).mean())
     assert found["miss_rate"]["noise@1"]["n"] == failed.sum()
@@ -235,7 +235,7 @@ def test_a_saved_supervisor_serves_its_own_subject_alone(user):
 
     trace = ChunkCache(user / "runs" / ".cache").read(plan.chunks[0].key)
     cases = RunFolder.open(run.folder).cases()
-    assert again.score(trace["model"]).tolist() == cases["score.knn"][:40].tolist()
+    assert again.score(trace["model"]).tolist() == cases["knn"][:40].tolist()
     with pytest.raises(ValueError, match="Fit it on this subject"):
         loaded(kept, "another")
     (kept / "supervisor.npz").write_bytes((kept / "supervisor.npz").read_bytes()[:100])
@@ -249,7 +249,9 @@ def test_a_kept_fit_that_was_damaged_is_made_again(user):
     kept.write_bytes(b"PK")
     again = assess(user / "assessment.yaml")
     assert len(kept.read_bytes()) > 2
-    assert [f.to_dict() for f in again.findings] == [f.to_dict() for f in first.findings]
+    assert [f.to_dict() for f in again.record.findings] == [
+        f.to_dict() for f in first.record.findings
+    ]
 
 
 # What breaks supervisors
@@ -280,7 +282,7 @@ def test_infinite_activations_in_use_alone_are_alarms(user):
     run = assess(
         edited(user, ("- {knn: {k: 3}}", "- {knn: {k: 3, layer: '2'}}"), ("  - fused\n", ""))
     )
-    scores = RunFolder.open(run.folder).cases()["score.knn"]
+    scores = RunFolder.open(run.folder).cases()["knn"]
     assert np.isnan(scores).sum() > 0 and record_of(run, "knn")["applicable"]
     table = np.array(record_of(run, "knn")["verdicts"]["table"])
     assert table[:, :, 1].sum() >= np.isnan(scores).sum()
@@ -436,13 +438,13 @@ def test_inputs_are_made_again_as_the_module_saw_them_and_never_kept(user, seen)
     )
     cases = RunFolder.open(run.folder).cases()
     means = thirds(120, 0)["images"].reshape(120, -1).mean(axis=1)
-    assert cases["score.seen_input"][:120] == pytest.approx(means)
+    assert cases["seen_input"][:120] == pytest.approx(means)
     from roadworthy.cases.transform import at_level
 
     strong = at_level("gaussian_noise", 3)
     at = cases["case"].tolist().index("7~noise@3")
     made = strong.at_step(thirds(120, 0)["images"][7], 0, "7~noise@3")
-    assert cases["score.seen_input"][at] == made.mean() != means[7]
+    assert cases["seen_input"][at] == made.mean() != means[7]
     assert not list((user / "runs").rglob("*input*.npy"))
 
 

@@ -26,7 +26,7 @@ from live_pages import (
 )
 
 import roadworthy.web
-from roadworthy.analysis.risk.amounts import amount
+from roadworthy.analysis.risk.tree import amount
 from roadworthy.monitor import Windows
 from roadworthy.monitor.bundle import expected_state
 

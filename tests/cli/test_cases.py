@@ -91,7 +91,7 @@ def test_the_table_names_every_case_and_the_readme_says_what_to_send_back(tiny, 
     )
     assert all((tmp_path / "cases" / r["file"]).is_file() for r in rows)
     text = (tmp_path / "cases/README.txt").read_text()
-    assert len(text.splitlines()) == 9
+    assert len(text.splitlines()) == 10
     assert '{"id": "CASE ID", "scores": [' in text and "roadworthy assess assessment.yaml" in text
 
 

@@ -245,3 +245,40 @@ def test_the_lines_that_supervisors_need_stand_in_the_file_as_comments(tiny, cli
         "docs/supervisors.md",
     ):
         assert line in text
+
+
+def test_how_inputs_are_prepared_is_read_from_the_weights_or_marked_as_assumed(tmp_path, cli):
+    from safetensors.numpy import save_file
+
+    (tmp_path / "model.py").write_text("def build():\n    return None\n")
+    for metadata, line in (
+        (None, "input: {scale: 255, layout: nchw, colour: rgb}   # assumed"),
+        (
+            {"mean": "[0.5]", "std": "[0.25]", "colour": "bgr"},
+            "input: {mean: [0.5], std: [0.25], colour: bgr}\n",
+        ),
+    ):
+        save_file({"w": np.zeros(1, np.float32)}, tmp_path / "w.safetensors", metadata)
+        (tmp_path / "assessment.yaml").unlink(missing_ok=True)
+        answer = cli(
+            "init",
+            tmp_path / "assessment.yaml",
+            "--subject",
+            tmp_path / "model.py",
+            "--data",
+            "fashion-mnist",
+        )
+        assert answer.code == 0, answer.err
+        assert line in (tmp_path / "assessment.yaml").read_text()
+
+
+def test_the_order_of_classes_stands_in_the_file(tmp_path, cli):
+    for name in ("2", "10"):
+        (tmp_path / "img" / name).mkdir(parents=True)
+        (tmp_path / "img" / name / "a.png").touch()
+    (tmp_path / "model.py").write_text("def predict(x):\n    return [1, 0]\n")
+    answer = cli(
+        "init", tmp_path / "a.yaml", "--subject", tmp_path / "model.py", "--data", tmp_path / "img"
+    )
+    assert answer.code == 0, answer.err
+    assert '# classes: ["2", "10"]' in (tmp_path / "a.yaml").read_text()

@@ -54,6 +54,28 @@ def test_compare_shows_what_differs_largest_clear_change_first(two_runs, cli):
     assert clean["direction"] == "worse" and clean["interval"]["high"] < 0
 
 
+def test_one_version_of_two_contents_is_said_first(tmp_path, cli):
+    (tmp_path / "cases.csv").write_text(
+        "\n".join(["a,b,label", *(f"{i % 3},0,{i % 3}" for i in range(60))])
+    )
+    folders = []
+    for shift in (0, 1):
+        (tmp_path / "subject.py").write_text(
+            f"import numpy as np\ndef predict(x):\n    return np.eye(3)[(int(x[0]) + {shift}) % 3]\n"
+        )
+        file = tmp_path / "assessment.yaml"
+        file.write_text(
+            'subject: {task: classification, python: subject.py:predict, version: "1.0", classes: [0, 1, 2]}\n'
+            "data: {test: {csv: cases.csv, features: [a, b]}}\n"
+        )
+        folders.append(run_folder(cli, file, tmp_path / str(shift)))
+    answer = cli("compare", *folders)
+    assert answer.out.startswith("warning: Both runs are of version 1.0, and the subject differs.")
+    assert "Subject: subject.py differ" in answer.out
+    content = json.loads(cli("compare", *folders, "--json").out)
+    assert content["subject"] == ["subject.py"] and content["main"]["second"] == 0.0
+
+
 def test_a_changed_limit_is_one_difference(tiny, cli, tmp_path):
     first = run_folder(cli, tiny.file, tmp_path / "first")
     second = run_folder(cli, tiny.spec(limit=0.97), tmp_path / "second")

@@ -103,7 +103,7 @@ def stream(
     scores[n // 2 :] += shift
     times = 1_700_000_000.0 + first + np.arange(n)
     monitor.update(Events([f"{name}{i}" for i in range(n)], times, columns={"knn": scores}))
-    monitor.label_all([(f"{name}{i}", i % 2 == 0, 1.0, None, None) for i in range(n - labels, n)])
+    monitor.label_all([(f"{name}{i}", i % 2 == 0, 1.0) for i in range(n - labels, n)])
     kept(monitor, path / f"{name}.sqlite")
     return path / f"{name}.sqlite"
 

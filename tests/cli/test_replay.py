@@ -214,7 +214,7 @@ def test_outcomes_of_a_table_are_found_by_id(cli, bundle, tmp_path):
     half = revealed([f"e{i},{int(i % 4 != 0)}" for i in range(398, -1, -2)])
     assert [(w["truth_known"], w["truth"]) for w in half["windows"]] == [(50, 0.5)] * 4
     assert half["truth"] is None, "an interval of 100 answers is not compared with 50 of them"
-    assert half["known_outcomes"]["share"] == 0.5 and half["known_outcomes"]["known"] == 200
+    assert half["known_outcomes"] == {"known": 200, "right": 100}
     assert any("known for 200 of 400" in note for note in half["notes"])
     nearly = revealed([f"e{i},1" for i in range(400) if i % 100])
     assert nearly["truth"]["windows"] == 4 and nearly["windows"][0]["truth_known"] == 99
@@ -337,7 +337,9 @@ def test_neither_torch_nor_a_web_server_is_loaded(bundle, tmp_path):
 
 def test_truth_of_a_window_without_known_outcomes_is_no_number(bundle):
     found = roadworthy.replay(bundle, table_of(normal(200)))
-    assert math.isnan(found.windows[0].truth) and found.compared is None and found.sample is None
+    assert (
+        math.isnan(found.windows[0].truth) and found.compared is None and found.outcomes == (0, 0)
+    )
 
 
 def test_the_truth_of_a_table_may_be_a_table_itself(bundle, tmp_path):

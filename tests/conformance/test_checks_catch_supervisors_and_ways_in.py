@@ -202,6 +202,15 @@ def test_inputs_gradients_and_layers_are_made_up(broken, request_, read):
     assert broken("supervisors", noisy, "noisy") == {"scores_a_row_by_itself"}
 
 
+@pytest.mark.parametrize("name", ["mahalanobis", "knn", "kde", "dsa"])
+def test_a_turned_or_constant_supervisor_of_a_layer(broken, name):
+    right = registry.get("supervisors", name).build
+    for word, by in (("turned", -1.0), ("constant", 0.0)):
+        score = lambda self, trace, by=by: by * right.score(self, trace)  # noqa: E731
+        wrong = type("Wrong", (right,), {"__doc__": "Turned.", "score": score})
+        assert broken("supervisors", wrong, word) == {"far_rows_are_riskier"}
+
+
 def test_a_supervisor_of_boxes_is_tried_on_boxes(broken):
     def score(self, trace):
         return np.array(

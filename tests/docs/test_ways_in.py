@@ -1,4 +1,4 @@
-"""The files in docs/ways-in.md run as they stand there, and the table says what functions are really given."""
+"""The files in docs/functions.md run as they stand there, and the table says what functions are really given."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from roadworthy.spec import Assessment
 sys.path.append(str(Path(__file__).parents[1] / "subjects"))
 subject_data = importlib.import_module("subject_data")
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE = (DOCS / "ways-in.md").read_text()
+PAGE = (DOCS / "functions.md").read_text()
 WHOLE = re.compile(
     r"```python\n# (?P<file>\w+\.py)\n(?P<code>.*?)```\n```yaml\n(?P<yaml>.*?)```", re.DOTALL
 )
@@ -97,7 +97,9 @@ def test_functions_are_given_what_the_table_says(tmp_path, make):
     assert assess(file).record.cases.failed == 0
 
 
-@pytest.mark.parametrize("page", ["ways-in.md", "assessment-file.md", "../README.md"])
+@pytest.mark.parametrize(
+    "page", ["ways-in.md", "functions.md", "assessment-file.md", "../README.md"]
+)
 def test_every_assessment_on_a_page_is_accepted(page):
     blocks = re.findall(r"```yaml\n(.*?)```", (DOCS / page).read_text(), re.DOTALL)
     assert blocks
@@ -116,3 +118,29 @@ def test_supervisors_and_measures_that_the_page_names_are_there():
     for entry in yaml.safe_load(named[1]):
         name, parameters = (entry, {}) if isinstance(entry, str) else next(iter(entry.items()))
         registry.get("supervisors", name).check(parameters)
+
+
+def test_the_users_own_components_run_as_they_stand_there(tmp_path):
+    import numpy as np
+
+    page = (DOCS / "your-own.md").read_text()
+    (code, *_), (text, *_) = (
+        re.findall(rf"```{k}\n(.*?)```", page, re.DOTALL) for k in ("python", "yaml")
+    )
+    (tmp_path / "mine.py").write_text(code)
+    labels = np.arange(40) % 4
+    np.savez(
+        tmp_path / "t.npz",
+        images=np.tile(60 * labels[:, None, None], (1, 4, 4)).astype(np.uint8),
+        labels=labels,
+    )
+    (tmp_path / "s.py").write_text(
+        "import numpy as np\ndef f(x):\n    return np.eye(4)[int(np.max(x)) // 60]\n"
+    )
+    text = text.replace("onnx: model.onnx", "python: s.py:f") + "\ndata: {test: {npz: t.npz}}\n"
+    (tmp_path / "a.yaml").write_text(text)
+    run = assess(tmp_path / "a.yaml")
+    assert (
+        run.finding("same_family").value == 1.0
+        and run.finding("same_family", circumstance="dim").value < 1.0
+    )

@@ -242,8 +242,10 @@ def test_an_entry_point_that_cannot_be_imported_names_its_package_and_the_reason
     target = install(source, tmp_path / "packages")
     code = """
 from roadworthy import registry
+assert "contrast" in registry.components("transforms")
+assert list(registry.unloadable("transforms")) == ["rust"]
 try:
-    registry.components("transforms")
+    registry.get("transforms", "rust")
 except registry.RegistryError as error:
     print(error.args[0])
 """
@@ -267,7 +269,7 @@ def test_a_name_that_is_taken_is_refused_and_both_places_are_named(installed, tm
         '[project.entry-points."roadworthy.transforms"]\ncontrast = "copyworks:contrast"\n'
     )
     done = python(
-        "from roadworthy import registry; registry.components('transforms')",
+        "from roadworthy import registry; registry.get('transforms', 'contrast')",
         install(source, tmp_path / "packages"),
     )
     assert done.returncode != 0

@@ -14,6 +14,7 @@ from roadworthy.analysis.risk.prototypes import (
     POLYP_PARAMETERS,
     POLYP_UNIT,
     TOLERABLE_POLYP,
+    Costs,
     base_tree,
     detector_tree,
     several_events,
@@ -101,7 +102,7 @@ def test_the_polyp_trees_show_their_numbers(tree, width):
 @pytest.mark.parametrize("successive", [False, True])
 def test_many_leaves_and_events_stay_apart(width, successive):
     tree = several_events(
-        ("shift", "adversarial", "ambiguous"), {"right": -5, "wrong": 1e6}, successive=successive
+        ("shift", "adversarial", "ambiguous"), Costs(-5.0, 1e6), successive=successive
     )
     given_values = {n: 0.2 if n.startswith("p_") else 0.7 for n in tree.parameters}
     check_places(
@@ -130,7 +131,7 @@ def test_long_names_are_shortened_and_kept_in_tooltips(width):
 
 
 def test_a_branch_that_is_never_taken_is_dashed_and_a_likely_one_is_thick():
-    tree = base_tree({"wrong": 10})
+    tree = base_tree(Costs(wrong=10.0))
     root = parsed(
         event_tree(
             tree, {"p_shift": 0.0, "accuracy_clean": 0.9, "accuracy_shifted": 0.5}, title="t"

@@ -245,3 +245,52 @@ def test_obuchowski_covers_for_scores_in_groups(area: float, mixed: bool) -> Non
     # Mixed groups compare mostly across groups: the population area is that of two independent groups.
     covered = coverage(draw, area, 2000, 14)
     assert is_nominal(covered, 2000), covered / 2000
+
+
+def scores_of(
+    rng: np.random.Generator, shape: str, area: float, failures: int, n: int
+) -> NDArray[np.float64]:
+    """Scores of failures, then of right answers, whose AUC is `area`."""
+    if shape == "exponential":
+        means = np.repeat([area / (1 - area), 1.0], [failures, n])
+        return rng.exponential(means)
+    centres = np.repeat([np.sqrt(2) * norm.ppf(area), 0.0], [failures, n])
+    drawn = rng.normal(centres)
+    return np.floor(1.5 * drawn) if shape == "tied" else drawn
+
+
+def area_of_tied(area: float) -> float:
+    """The AUC of the scores above in steps of 1 / 1.5, ties counting one half."""
+    edges = np.arange(-20, 31) / 1.5
+    ups, downs = (np.diff(norm.cdf(edges - c)) for c in (np.sqrt(2) * norm.ppf(area), 0.0))
+    return float(ups @ (np.cumsum(downs) - downs / 2))
+
+
+@pytest.mark.parametrize("failures", [3, 5, 8, 15, 30, 100])
+@pytest.mark.parametrize("area", [0.6, 0.8, 0.9, 0.97, 0.99])
+@pytest.mark.parametrize("shape", ["normal", "exponential", "tied"])
+def test_a_bound_of_the_auc_holds_with_few_failures(shape, area, failures) -> None:
+    truth = area_of_tied(area) if shape == "tied" else area
+    rng, runs, n = np.random.default_rng([failures, int(100 * area)]), 1500, 400
+    marks = np.repeat([1, 0], [failures, n])
+    missed = {"lower": 0, "upper": 0}
+    for _ in range(runs):
+        scores = scores_of(rng, shape, area, failures, n)
+        missed["lower"] += delong(scores, marks, sided="lower").low > truth
+        missed["upper"] += delong(scores, marks, sided="upper").high < truth
+    # 5.5% of very many draws: what is allowed, and no more than chance above it here.
+    assert max(missed.values()) <= binom.ppf(0.99, runs, 0.055), missed
+
+
+@pytest.mark.parametrize("correlation", [0.02, 0.1, 0.3, 0.5])
+@pytest.mark.parametrize(("groups", "size"), [(3, 100), (6, 50), (8, 100), (12, 100), (50, 100)])
+@pytest.mark.parametrize("p", [0.8, 0.9, 0.95, 0.99])
+def test_a_claim_on_few_correlated_groups_is_seldom_met_wrongly(
+    p, groups, size, correlation
+) -> None:
+    rng, runs = np.random.default_rng([groups, int(100 * p)]), 800
+    met = 0
+    for _ in range(runs):
+        outcomes, group = beta_binomial(rng, p, np.full(groups, size), correlation)
+        met += clustered_proportion(outcomes, group, sided="lower").low > p
+    assert met <= binom.ppf(0.99, runs, 0.055), met / runs

@@ -72,11 +72,12 @@ def test_mahalanobis_distance_is_that_of_scipy():
 
 
 def test_a_singular_covariance_is_shrunk_and_says_by_how_much():
-    constant = np.concatenate([mixed(500, 4), np.full((500, 1), 2.0)], axis=1)
-    fitted = Covariance.fit(constant)
+    points = mixed(500, 4)
+    dependent = np.concatenate([points, points[:, :1] + points[:, 1:2]], axis=1)
+    fitted = Covariance.fit(dependent)
     assert 1 / 500 <= fitted.shrinkage < 0.1
     matrix = fitted.factor @ fitted.factor.T
-    biased = np.cov(constant.T, ddof=0)
+    biased = np.cov(dependent.T, ddof=0)
     target = np.trace(biased) / 5 * np.eye(5)
     np.testing.assert_allclose(
         matrix, (1 - fitted.shrinkage) * biased + fitted.shrinkage * target, rtol=1e-10, atol=1e-12
@@ -87,9 +88,17 @@ def test_a_singular_covariance_is_shrunk_and_says_by_how_much():
 
 
 def test_two_points_are_shrunk_by_half():
-    assert Covariance.fit(np.array([[0.0, 0.0, 0.0], [2.0, 0.0, 0.0]])).shrinkage == pytest.approx(
-        0.5
-    )
+    assert Covariance.fit(np.array([[0.0, 0.0], [2.0, 1.0]])).shrinkage == pytest.approx(0.5)
+
+
+def test_constant_columns_leave_the_covariance_of_the_others_as_it_is():
+    points = mixed(500, 4)
+    fitted = Covariance.fit(np.insert(points, 2, 7.0, axis=1))
+    assert (fitted.shrinkage, fitted.constant) == (0.0, 1)
+    matrix, others = fitted.factor @ fitted.factor.T, [0, 1, 3, 4]
+    biased = np.cov(points.T, ddof=0)
+    np.testing.assert_allclose(matrix[np.ix_(others, others)], biased, rtol=1e-10)
+    assert matrix[2, 2] == pytest.approx(np.trace(biased) / 4) and not matrix[2, others].any()
 
 
 def test_shrinkage_is_that_of_scikit_learn():

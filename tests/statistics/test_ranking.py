@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import mannwhitneyu
+from scipy.stats import mannwhitneyu, norm
 
-from roadworthy.statistics import auc, delong, wilson
-from roadworthy.statistics.ranking import _Cases, _components, _covariance
+from roadworthy.statistics import auc, cases_to_settle_area, delong, wilson
+from roadworthy.statistics.ranking import _Cases, _components, _covariance, exponential_variance
 
 scored = st.lists(st.tuples(st.integers(0, 8), st.booleans()), min_size=4, max_size=60).filter(
     lambda cases: 2 <= sum(mark for _, mark in cases) <= len(cases) - 2
@@ -132,3 +132,46 @@ def test_one_positive_bounds_nothing_and_says_so() -> None:
 def test_bad_input_is_refused_with_what_to_do(call, message) -> None:
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_the_variance_of_exponential_scores_is_that_of_a_simulation() -> None:
+    rng = np.random.default_rng(0)
+    for area, m, n in ((0.8, 12, 60), (0.97, 15, 300), (0.7, 40, 10)):
+        # The smaller class has the longer tail.
+        failing, right = (area / (1 - area), 1.0) if m < n else (1.0, area / (1 - area))
+        sign = 1 if m < n else -1
+        areas = [
+            auc(
+                sign * np.r_[rng.exponential(failing, m), rng.exponential(right, n)],
+                np.repeat([1, 0], [m, n]),
+            )
+            for _ in range(4000)
+        ]
+        assert np.mean(areas) == pytest.approx(area, abs=0.005)
+        assert np.var(areas) == pytest.approx(exponential_variance(area, m, n), rel=0.1)
+
+
+def test_a_bound_with_few_failures_is_that_of_exponential_scores() -> None:
+    quantiles = norm.ppf((np.arange(15) + 0.5) / 15)
+    scores = np.r_[2.66 + 0.2 * quantiles, norm.ppf((np.arange(1000) + 0.5) / 1000)]
+    marks = np.repeat([1, 0], [15, 1000])
+    found = delong(scores, marks, sided="lower").low
+    distance = auc(scores, marks) - found
+    assert distance == pytest.approx(1.645 * exponential_variance(found, 15, 1000) ** 0.5, rel=1e-3)
+
+
+@pytest.mark.parametrize(("area", "limit", "failures"), [(0.9, 0.8, 10), (0.85, 0.8, 30)])
+def test_the_planned_number_of_cases_settles_an_area(area, limit, failures) -> None:
+    distance, n = np.sqrt(2) * norm.ppf(area), 300
+    up, down = (norm.ppf((np.arange(k) + 0.5) / k) for k in (failures, n))
+    marks = np.repeat([1, 0], [failures, n])
+    scores = np.r_[distance + up, down]
+    planned = cases_to_settle_area(scores, marks, limit)
+    assert planned is not None
+    rng, met = np.random.default_rng(1), 0
+    more = planned / len(marks)
+    marks = np.repeat([1, 0], [round(failures * more), round(n * more)])
+    for _ in range(150):
+        met += delong(rng.normal(distance * marks), marks, sided="lower").low >= limit
+    assert 0.6 < met / 150 < 0.95
+    assert cases_to_settle_area(scores, np.repeat([1, 0], [failures, n]), limit - 0.05) < planned

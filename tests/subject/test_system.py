@@ -297,9 +297,9 @@ def test_randomness_belongs_to_seed_case_module_and_step_whatever_the_order():
 
 
 def test_the_fingerprint_changes_with_a_wire_a_mark_and_a_setting():
-    def made(wire="input", mark="", steps=20):
+    def made(wire="input", mark="v1", steps=20):
         module = function_module(summed, outputs={"z": VECTOR}, batched=True, mark=mark)
-        twice = function_module(doubled, outputs={"y": VECTOR}, batched=True)
+        twice = function_module(doubled, outputs={"y": VECTOR}, batched=True, mark="v1")
         wires = {"twice.x": "input", "add.x": wire, "add.y": "twice.y"}
         return System(
             {"twice": twice, "add": module}, wires, "add.z", VECTOR, max_steps=steps

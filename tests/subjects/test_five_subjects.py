@@ -84,7 +84,7 @@ def test_the_transform_lowers_performance_and_a_stronger_level_lowers_it_more(su
 def test_every_finding_has_an_interval_or_a_reason(subject):
     _, _, run = subject
     recorded = Record.read(run.folder).findings
-    assert len(recorded) == len(run.findings) > 5
+    assert len(recorded) == len(run.record.findings) > 5
     for finding in recorded:
         assert finding.interval is not None or finding.reason
         if finding.interval is not None:
@@ -125,7 +125,9 @@ def test_the_run_folder_can_be_moved_and_read_without_the_cache(subject, tmp_pat
     moved = Path(shutil.copytree(run.folder, tmp_path / "moved"))
     folder = RunFolder.open(moved)
     assert len(folder.cases()["case"]) == run.record.cases.total
-    assert [f.to_dict() for f in Record.read(moved).findings] == [f.to_dict() for f in run.findings]
+    assert [f.to_dict() for f in Record.read(moved).findings] == [
+        f.to_dict() for f in run.record.findings
+    ]
 
 
 def test_a_supervisor_of_class_scores_applies_where_there_are_some_and_says_why_elsewhere(subject):
@@ -135,7 +137,7 @@ def test_a_supervisor_of_class_scores_applies_where_there_are_some_and_says_why_
         assert stands == {}
     elif name == "nearest_mean":
         assert stands["max_softmax"]["applicable"]
-        about = {f.quantity for f in run.findings if f.about.supervisor == "max_softmax"}
+        about = {f.quantity for f in run.record.findings if f.about.supervisor == "max_softmax"}
         assert about >= {"auc_failure", "auc_shift"}
     else:
         kind = {"box_finder": "boxes", "box_tracker": "tracks", "booking": "episode"}[name]

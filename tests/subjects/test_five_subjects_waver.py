@@ -93,9 +93,8 @@ def scores_of(run: Run) -> dict[str, dict[str, np.ndarray]]:
     names = np.array(
         [f"{c}@{v:g}" if c else "" for c, v in zip(cases["circumstance"], levels, strict=True)]
     )
-    columns = {
-        c.removeprefix("score."): np.asarray(cases[c]) for c in cases if c.startswith("score.")
-    }
+    named = list(cases)[list(cases).index("seconds") + 1 :]
+    columns = {c: np.asarray(cases[c]) for c in named if not c.startswith("slice.")}
     return {
         name: {label: column[names == name] for label, column in columns.items()}
         for name in dict.fromkeys(names)
@@ -116,7 +115,9 @@ def test_scores_rise_where_the_circumstance_is_hard(assessed):
     for label in EXPECTED[name].scores:
         assert scores[EXPECTED[name].strong][label].mean() > scores[""][label].mean() + 0.1
         about = [
-            f for f in run.findings if f.about.supervisor == label and f.quantity == "auc_shift"
+            f
+            for f in run.record.findings
+            if f.about.supervisor == label and f.quantity == "auc_shift"
         ]
         assert about
 

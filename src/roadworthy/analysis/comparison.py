@@ -208,6 +208,19 @@ def compare(first: Recorded, second: Recorded, *, confidence: float = 0.95) -> l
     return changes
 
 
+def subject_differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
+    """The files of the subject that differ, or that only one run has; "fingerprint" if nothing else tells them apart.
+
+    >>> run = {"fingerprint": "x", "files": [{"path": "w.npy", "sha256": "a"}]}
+    >>> subject_differences(run, {"fingerprint": "x", "files": [{"path": "w.npy", "sha256": "b"}]})
+    ['w.npy']
+    """
+    before, after = ({f["path"]: f["sha256"] for f in s.get("files", [])} for s in (first, second))
+    found = [p for p in dict.fromkeys([*before, *after]) if before.get(p) != after.get(p)]
+    unlike = first.get("fingerprint") != second.get("fingerprint")
+    return found or (["fingerprint"] if unlike else [])
+
+
 def spec_differences(
     first: Mapping[str, Any], second: Mapping[str, Any]
 ) -> Iterator[tuple[str, Any, Any]]:

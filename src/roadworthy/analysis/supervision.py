@@ -21,6 +21,7 @@ from roadworthy.statistics import (
     auc,
     average_precision,
     average_precision_interval,
+    cases_to_settle_area,
     delong,
     fpr_at_tpr,
     fpr_at_tpr_interval,
@@ -159,8 +160,19 @@ def _evidence(quantity: str, about: About, scores: np.ndarray, marked: _Marked) 
     def interval(confidence: float, sided: Any) -> Interval:
         return bounded(scores, positive, marked.groups, confidence=confidence, sided=sided)
 
-    value = curve.value(scores, positive)
-    return Evidence(quantity, about, value, n, curve.better, interval, proportion=False)
+    def settled_by(limit: float, confidence: float) -> int | None:
+        return cases_to_settle_area(scores, positive, limit, marked.groups, confidence=confidence)
+
+    return Evidence(
+        quantity,
+        about,
+        curve.value(scores, positive),
+        n,
+        curve.better,
+        interval,
+        proportion=False,
+        settled_by=settled_by if curve.value is auc else None,
+    )
 
 
 def _nothing(confidence: float, sided: Any) -> Interval:

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from html import escape
 from pathlib import Path
 from typing import Any
 
+import yaml
+from numpy.typing import ArrayLike
+
 from roadworthy import registry
+from roadworthy.assessment.in_memory import in_memory
 from roadworthy.assessment.judgement import judge_claims
-from roadworthy.assessment.observations import Observations, observe_all
+from roadworthy.assessment.observations import Observations, class_scores, observe_all
 from roadworthy.assessment.run_folder import (
     make_gallery,
     record_of,
@@ -25,15 +32,21 @@ from roadworthy.assessment.section import Result, plan_assessment, sections_of
 from roadworthy.cases.circumstance import Condition
 from roadworthy.claims import Judgement
 from roadworthy.data.samples import Dataset
+from roadworthy.execution.class_order import check_class_order
 from roadworthy.execution.plan import Plan
 from roadworthy.execution.progress import Progress, Silent
 from roadworthy.execution.work import Done, Unfinished
 from roadworthy.finding import Finding
-from roadworthy.spec import Assessment
+from roadworthy.report.wording import main_measure
+from roadworthy.spec import Assessment, SpecError
+from roadworthy.spec.answers import assessment_of_answers, is_table
 from roadworthy.store import ChunkCache, RunFolder
 from roadworthy.store.record import Record
+from roadworthy.store.runs import CASES, arrow_table
+from roadworthy.subject.identity import state_of_file
 from roadworthy.subject.module import SubjectError
 from roadworthy.subject.system import System
+from roadworthy.subject.trace import SYSTEM
 from roadworthy.subject.training import cores
 
 PROBED = 2
@@ -42,7 +55,7 @@ WORTH_PROCESSES = 8.0
 """Seconds of work from which several processes finish earlier than one, their start included."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run:
     """A finished assessment."""
 
@@ -57,9 +70,29 @@ class Run:
         return self.record.verdict
 
     @property
-    def findings(self) -> Sequence[Finding]:
-        """All findings."""
-        return self.record.findings
+    def findings(self) -> Any:
+        """All findings as an Arrow table; `record.findings` has them as objects."""
+        return arrow_table([_flat_finding(f) for f in self.record.findings])
+
+    def __repr__(self) -> str:
+        counts = Counter(claim.status for claim in self.claims)
+        claims = ", ".join(f"{n} {status}" for status, n in counts.items()) or "no claims"
+        return f"<Run {self.record.name}: {claims}; {self.folder}>"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{escape(c.id)}</td><td>{escape(c.text)}</td><td>{c.status}</td></tr>"
+            for c in self.record.claims
+        )
+        head = f"<b>{escape(self.record.name)}</b>: {self.verdict}. {escape(main_measure(self.record))}"
+        return f"<div>{head}<table>{rows}</table><code>{escape(str(self.folder))}</code></div>"
+
+    @property
+    def cases(self) -> Any:
+        """What became of every case, as an Arrow table; `.to_pandas()` makes a data frame of it."""
+        import pyarrow.parquet as pq
+
+        return pq.read_table(self.folder / CASES)
 
     def finding(
         self, quantity: str, *, circumstance: str = "", level: float | None = None, slice: str = ""
@@ -87,8 +120,11 @@ class _Clock(dict[str, float]):
 
 
 def assess(
-    assessment: str | os.PathLike[str] | Assessment,
+    assessment: Any,
+    X: ArrayLike | None = None,
+    y: ArrayLike | None = None,
     *,
+    groups: Sequence[Any] | None = None,
     subject: System | None = None,
     data: Mapping[str, Dataset] | None = None,
     runs: str | os.PathLike[str] | None = None,
@@ -96,58 +132,183 @@ def assess(
     progress: Progress | None = None,
     command: str = "",
     fresh: bool = False,
+    **keys: Any,
 ) -> Run:
-    """Assess a system as an assessment file says; `subject` and `data` may be handed in instead of being loaded.
+    """Assess a system, and judge its claims.
 
-    With `fresh` everything is computed again, and what was kept of it is replaced.
+    `assessment` is the path of an assessment file or of a table of answers, or the content of such a file as a
+    mapping; `subject` and `data` may be handed in instead of being loaded. Or it is a model, with inputs `X`, targets
+    `y` and the `groups` of rows that belong together; other keys of an assessment file follow by name, such as
+    ``claims=[{"id": "A", "accuracy": {"min": 0.9}}]``. With `fresh` everything is computed again.
     """
     show = progress or Silent()
     clock = _Clock()
     with clock.stage("plan"), _stoppable():
         show.stage("loading subject and data", 0)
-        spec = (
-            assessment if isinstance(assessment, Assessment) else Assessment.read(Path(assessment))
-        )
+        if X is not None and y is not None:
+            subject, test = in_memory(assessment, X, y, groups)
+            data, task = {"test": test}, "classification" if test.classes else "regression"
+            name = getattr(assessment, "__name__", type(assessment).__name__)
+            assessment = {
+                "name": name,
+                "subject": {"task": task, "python": "memory.py:model"},
+                "data": {"test": {"npz": "memory"}},
+                **keys,
+            }
+        spec = _spec_of(assessment)
         plan = plan_assessment(spec, subject=subject, data=data)
         root = Path(runs) if runs is not None else spec.base / "runs"
         cache = ChunkCache(root / ".cache")
-        folder = RunFolder(root / f"{_slug(spec.title)}-{plan.key[:8]}")
+        job = _Work(_remembered(plan, cache), cache)
     in_process = subject is not None or data is not None
-    with _kept(plan, cache):
-        folder.path.mkdir(parents=True, exist_ok=True)
-        cache.sweep(folder.path / "trace")
-        for chunk in plan.chunks if fresh else ():
+    with _kept(job):
+        cache.sweep()
+        for chunk in job.plan.chunks if fresh else ():
             # At the start, so that after an interruption the same command without `fresh` goes on with the new ones.
             cache.drop(chunk.key)
         with clock.stage("run"):
-            counts = _run_chunks(plan, cache, show, workers, in_process)
+            counts, warnings = _run_chunks(job, show, workers, in_process)
+        plan = job.plan
+        # Named when all that the answers depend on is known, so that two contents never share a folder.
+        folder = RunFolder(root / f"{_slug(spec.title)}-{plan.key[:8]}")
+        folder.path.mkdir(parents=True, exist_ok=True)
+        cache.sweep(folder.path / "trace")
         with clock.stage("observe"):
             show.stage("supervising", len(plan.conditions))
             observed = observe_all(plan, cache, show, fresh=fresh)
-        return _conclude(plan, observed, folder, counts, show, clock, command)
+        run = _conclude(plan, observed, folder, counts, warnings, show, clock, command)
+        for chunk in plan.chunks if plan.once else ():
+            cache.drop(chunk.key)
+        return run
+
+
+def _spec_of(assessment: Any) -> Assessment:
+    """What is to be assessed: as given, of an assessment file, or of a table of answers."""
+    if isinstance(assessment, Assessment):
+        return assessment
+    if isinstance(assessment, Mapping):
+        text = yaml.safe_dump(_plain(assessment), sort_keys=False, allow_unicode=True)
+        return Assessment.parse(text, Path.cwd() / "assessment.yaml")
+    if not isinstance(assessment, str | os.PathLike):
+        raise SpecError(
+            f"assess takes a path, a mapping, or a model with X and y; found {type(assessment).__name__}"
+        )
+    path = Path(assessment)
+    return assessment_of_answers(path) if is_table(path) else Assessment.read(path)
+
+
+def _plain(content: Any) -> Any:
+    """Lists and mappings of plain values, as YAML writes them."""
+    if isinstance(content, Mapping):
+        return {str(k): _plain(v) for k, v in content.items()}
+    if isinstance(content, list | tuple):
+        return [_plain(v) for v in content]
+    return str(content) if isinstance(content, os.PathLike) else content
+
+
+def _flat_finding(finding: Finding) -> dict[str, Any]:
+    """A finding as a row of a table."""
+    about, interval = finding.about, finding.interval
+    return {
+        "quantity": finding.quantity,
+        **{f.name: getattr(about, f.name) for f in fields(about)},
+        "value": finding.value,
+        "low": interval.low if interval else math.nan,
+        "high": interval.high if interval else math.nan,
+        "confidence": interval.confidence if interval else math.nan,
+        "n": finding.n,
+        "groups": finding.groups,
+        "reason": finding.reason,
+    }
+
+
+def _remembered(plan: Plan, cache: ChunkCache) -> Plan:
+    """The plan with the files that the subject opened while it answered in earlier runs, as they are now."""
+    known = cache.subject_files(plan.subject_key)
+    places = [_seen_from(plan, place) for place in known["files"]]
+    found = plan.identified({p: state_of_file(p) for p in places}, known["unseen"])
+    found.evidence.ignored = cache.own_folders
+    return found
+
+
+def _seen_from(plan: Plan, place: str) -> str:
+    return os.path.abspath(plan.spec.base / place) + os.sep * place.endswith(os.sep)
+
+
+class _Work:
+    """The chunks of a plan as they are computed; when more files are found behind the subject, all keys change."""
+
+    def __init__(self, plan: Plan, cache: ChunkCache) -> None:
+        self.plan, self.cache = plan, cache
+
+    def left(self) -> list[int]:
+        """The chunks that are not there yet."""
+        return [c.index for c in self.plan.chunks if not self.cache.has(c.key)]
+
+    def run(self, indices: list[int], workers: int | None, in_process: bool) -> Iterator[Done]:
+        """Compute some of the chunks."""
+        found: dict[str, str] = {}
+        unseen: dict[str, None] = {}
+        for done in _executed(self.plan, self.cache, indices, workers, in_process):
+            found.update(done.files)
+            unseen.update(dict.fromkeys(done.unseen))
+            yield done
+        self._note({k: v for k, v in found.items() if k not in self.plan.evidence.files}, unseen)
+
+    def _note(self, files: Mapping[str, str], unseen: Iterable[str]) -> None:
+        known = {p for p, _ in self.plan._files[0]}
+        plan = self.plan.identified(files, unseen)
+        if known == {p for p, _ in plan._files[0]} and plan.once == self.plan.once:
+            return
+        for old, new in zip(self.plan.chunks, plan.chunks, strict=True):
+            self.cache.rename(old.key, new.key)
+        self.plan = plan
+        places = [place for place, _ in plan.evidence.states(plan.spec.base)]
+        self.cache.keep_subject_files(plan.subject_key, places, list(plan.evidence.unseen))
 
 
 def _run_chunks(
-    plan: Plan, cache: ChunkCache, show: Progress, workers: int | None, in_process: bool
-) -> dict[str, int]:
-    """Compute the chunks that are not there yet."""
-    chunks = plan.chunks
-    todo = [c.index for c in chunks if not cache.has(c.key)]
+    job: _Work, show: Progress, workers: int | None, in_process: bool
+) -> tuple[dict[str, int], list[str]]:
+    """Compute the chunks that are not there yet: how many cases there are, and warnings on the clean answers."""
+    cache, chunks, todo = job.cache, job.plan.chunks, job.left()
     total = sum(len(c) for c in chunks)
     waiting = sum(len(chunks[i]) for i in todo)
     show.stage("running the subject", total)
     show.advance(total - waiting)
-    for done in _executed(plan, cache, todo, workers or plan.spec.execution.workers, in_process):
-        chunk = chunks[done.index]
-        if done.failed == done.cases and chunk.start == 0 and chunk.condition == Condition():
-            # Kept, it would be taken for work that is done, and the same command would go on without a word.
-            cache.drop(chunk.key)
-            raise SubjectError(
-                f"the subject gave no answer to any of the first {done.cases} cases, so it is stopped here. "
-                f"The first error: {done.first_error}"
-            )
+    workers = workers or job.plan.spec.execution.workers
+    clean = [i for i in todo if chunks[i].condition == Condition()]
+    others = [i for i in todo if i not in clean]
+    # The first chunk alone: it shows which files the subject opens when it answers.
+    for some, how_many in ((clean[:1], 1), (clean[1:], workers)):
+        for done in job.run(some, how_many, in_process):
+            if done.failed == done.cases and chunks[done.index].start == 0:
+                # Kept, it would be taken for work that is done, and the same command would go on without a word.
+                cache.drop(job.plan.chunks[done.index].key)
+                raise SubjectError(
+                    f"the subject gave no answer to any of the first {done.cases} cases, so it is stopped here. "
+                    f"The first error: {done.first_error}"
+                )
+            show.advance(done.cases)
+    warnings = _class_order_warnings(job.plan, cache)
+    for done in job.run(others, workers, in_process):
         show.advance(done.cases)
-    return {"total": total, "computed": waiting, "from_cache": total - waiting}
+    changed = job.plan.evidence.changed() if waiting else []
+    if changed:
+        for i in todo:
+            cache.drop(job.plan.chunks[i].key)
+        raise SubjectError(
+            f"{changed[0]} changed while the subject was run, so that nothing of this run is kept. Run it again"
+        )
+    return {"total": total, "computed": waiting, "from_cache": total - waiting}, warnings
+
+
+def _class_order_warnings(plan: Plan, cache: ChunkCache) -> list[str]:
+    """Stop if the clean answers contradict the order of classes, before any other case is run."""
+    if plan.classes is None:
+        return []
+    clean = [cache.read(c.key)[SYSTEM] for c in plan.chunks if c.condition == Condition()]
+    return check_class_order(plan.spec, plan.classes, class_scores(clean), plan.data["test"])
 
 
 def _executed(
@@ -173,6 +334,7 @@ def _conclude(
     observed: Observations,
     folder: RunFolder,
     counts: dict[str, int],
+    warnings: Sequence[str],
     show: Progress,
     clock: _Clock,
     command: str,
@@ -190,6 +352,7 @@ def _conclude(
         write_tables(plan, observed, folder)
         findings = [f for result in results.values() for f in result.findings]
         record = record_of(plan, observed.seen, judgements, counts, command, findings)
+        record.warnings[:0] = warnings
         for name, result in results.items():
             record.sections[name] = result.record
             write_files(name, result, folder.path)
@@ -220,24 +383,24 @@ def _stoppable() -> Any:
 
 
 @contextmanager
-def _kept(plan: Plan, cache: ChunkCache) -> Any:
+def _kept(job: _Work) -> Any:
     """Turn an interruption or a full disk into "unfinished", and say what is kept."""
     try:
         yield
     except KeyboardInterrupt:
-        raise Unfinished(f"stopped by the keyboard; {_progress(plan, cache)}") from None
+        raise Unfinished(f"stopped by the keyboard; {_progress(job)}") from None
     except Unfinished as error:
-        raise Unfinished(f"{error}; {_progress(plan, cache)}") from error
+        raise Unfinished(f"{error}; {_progress(job)}") from error
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise
-        full = f"the disk is full at {cache.root}; free some space"
-        raise Unfinished(f"{full}; {_progress(plan, cache)}") from error
+        full = f"the disk is full at {job.cache.root}; free some space"
+        raise Unfinished(f"{full}; {_progress(job)}") from error
 
 
-def _progress(plan: Plan, cache: ChunkCache) -> str:
-    kept = sum(cache.has(c.key) for c in plan.chunks)
-    return f"{kept} of {len(plan.chunks)} chunks are done and kept, and the same command goes on from there"
+def _progress(job: _Work) -> str:
+    total = len(job.plan.chunks)
+    return f"{total - len(job.left())} of {total} chunks are done and kept, and the same command goes on from there"
 
 
 def _slug(text: str) -> str:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,17 @@ from roadworthy.assessment.section import with_wants
 from roadworthy.cases.circumstance import Condition
 from roadworthy.data.png import encode_png
 from roadworthy.data.samples import DataError, Dataset
-from roadworthy.data.values import AUDIO, FRAMES, GOAL, IMAGE, TEXT, VECTOR, Kind, Unreadable
+from roadworthy.data.values import (
+    AUDIO,
+    CLASS_SCORES,
+    FRAMES,
+    GOAL,
+    IMAGE,
+    TEXT,
+    VECTOR,
+    Kind,
+    Unreadable,
+)
 from roadworthy.execution.plan import Plan, resolve
 from roadworthy.execution.progress import Progress, Silent
 from roadworthy.spec import Assessment, supervisor_parameters
@@ -100,7 +110,8 @@ def export(spec: Assessment, out: Path, *, progress: Progress | None = None) -> 
                         table.writerow([case, file, *about])
                         written += 1
                     show.advance(1)
-        text = readme(spec, kind, cases=written, failed=failed)
+        classes = plan.data["test"].classes if spec.task.output is CLASS_SCORES else None
+        text = readme(spec, kind, cases=written, failed=failed, classes=classes)
         (folder / "README.txt").write_text(text, encoding="utf-8")
     return Exported(out, written, failed)
 
@@ -196,8 +207,15 @@ MEANING = {
 }
 
 
-def readme(spec: Assessment, kind: Kind, *, cases: int, failed: Mapping[str, str]) -> str:
-    """The text of README.txt."""
+def readme(
+    spec: Assessment,
+    kind: Kind,
+    *,
+    cases: int,
+    failed: Mapping[str, str],
+    classes: Sequence[str] | None = None,
+) -> str:
+    """The text of README.txt; `classes` are those of the data, in their order."""
     output = spec.task.output.name
     example, file = json.dumps({"id": "CASE ID", **ANSWERS[output]}), spec.document.path.name
     key = next(iter(ANSWERS[output]))
@@ -212,6 +230,10 @@ def readme(spec: Assessment, kind: Kind, *, cases: int, failed: Mapping[str, str
         f"  {MEANING[output]}.",
         f"  No answer: {json.dumps({'id': 'CASE ID', 'error': 'why'})}; a case that is left out counts as failed too.",
         f"Or as {table}.",
+        *(
+            [f"Classes, in the order of scores: {', '.join(spec.classes or classes or ())}."]
+            * bool(classes)
+        ),
         "Inputs are as the system would get them: do not augment, select or reorder by label; preprocess as in use.",
         f"Then name the file in {file}, subject: {{task: {spec.task.name}, predictions: answers.jsonl}}, "
         f"and run: roadworthy assess {file}",

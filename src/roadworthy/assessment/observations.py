@@ -148,13 +148,21 @@ def _predicted(system: ModuleTrace) -> np.ndarray | None:
     """The class that was answered, -1 where there is none; None where answers are no classes."""
     if system.kind is not CLASS_SCORES:
         return None
-    output = np.asarray(system.output, dtype=np.float64).reshape(len(system), -1)
+    output = class_scores([system])
     predicted = np.full(len(system), -1, dtype=np.int64)
     # If nobody answered, an answer has no width, and there is no largest of nothing.
     if output.shape[1]:
-        sound = system.ok & np.isfinite(output).all(axis=1)
+        sound = np.isfinite(output).all(axis=1)
         predicted[sound] = output[sound].argmax(axis=1)
     return predicted
+
+
+def class_scores(parts: Sequence[ModuleTrace]) -> np.ndarray:
+    """The scores that a subject gave, a row a case; NaN where it gave no answer."""
+    system = concatenate(parts)
+    scores = np.array(system.output, dtype=np.float64).reshape(len(system), -1)
+    scores[~system.ok] = np.nan
+    return scores
 
 
 def _scored(plan: Plan, condition: Condition, outputs: Any) -> tuple[Scored, np.ndarray]:

@@ -15,13 +15,14 @@ import numpy as np
 
 from roadworthy import registry
 from roadworthy.analysis.observed import Observed
-from roadworthy.assessment.observations import Observations, Seen
+from roadworthy.assessment.observations import Observations, Seen, class_scores
 from roadworthy.assessment.section import Result
 from roadworthy.cases.circumstance import Circumstance
 from roadworthy.claims import Judgement, overall
 from roadworthy.data.png import encode_png
 from roadworthy.data.samples import Dataset
 from roadworthy.data.values import (
+    BOXES,
     FRAMES,
     GOAL,
     IMAGE,
@@ -31,10 +32,13 @@ from roadworthy.data.values import (
     Episode,
     Tracks,
     Unreadable,
+    probabilities,
 )
 from roadworthy.execution.plan import Plan
 from roadworthy.execution.versions import code_version, installed
 from roadworthy.finding import Finding
+from roadworthy.measures.detection import match
+from roadworthy.spec import Assessment
 from roadworthy.store import RunFolder
 from roadworthy.store.record import (
     CasesRecord,
@@ -52,6 +56,8 @@ from roadworthy.store.record import (
     claim_record,
 )
 from roadworthy.store.runs import CALIBRATION
+from roadworthy.subject.identity import state_of_file
+from roadworthy.subject.trace import ModuleTrace
 
 TAKEN = ("media", "supervisors", "tables", "trace")
 """Folders of a run that belong to no section."""
@@ -162,11 +168,18 @@ def _unused(plan: Plan, seen: Sequence[Seen]) -> list[str]:
 
 
 def _subject_record(plan: Plan) -> SubjectRecord:
-    system = plan.subject
-    files: dict[Path, None] = {}
+    system, seen = plan.subject, dict(plan.evidence.files)
     for module in system.modules.values():
-        files.update(dict.fromkeys(getattr(module, "files", ())))
+        for file in map(str, getattr(module, "files", ())):
+            seen.setdefault(os.path.abspath(file), state_of_file(os.path.abspath(file)))
+    order = plan.classes
+    prepare = next((m.prepare for m in system.modules.values() if hasattr(m, "prepare")), None)
     return SubjectRecord(
+        classes=list(order.names) if order else [],
+        class_order=order.source if order else "",
+        class_order_given=order is None or order.given,
+        preparation=prepare.facts() if prepare else {},
+        preparation_assumed=prepare is not None and _assumed(plan.spec),
         task=plan.spec.subject.get("task", ""),
         adapter=plan.spec.adapter,
         version=system.version or str(plan.spec.subject.get("version", "")),
@@ -180,14 +193,29 @@ def _subject_record(plan: Plan) -> SubjectRecord:
             )
             for name, m in system.modules.items()
         ],
-        files=[_file_record(Path(f), plan.spec.base) for f in files],
+        files=[_file_record(place, seen[place], plan.spec.base) for place in seen],
+        not_identified=[f"The subject {what}. {_vouched(plan)}" for what in plan.not_identified],
     )
 
 
-def _file_record(path: Path, base: Path) -> FileRecord:
-    content = path.read_bytes() if path.is_file() else b""
-    shown = os.path.relpath(path, base)
-    return FileRecord(path=shown, sha256=hashlib.sha256(content).hexdigest(), bytes=len(content))
+def _vouched(plan: Plan) -> str:
+    version = plan.subject.version or plan.spec.subject.get("version")
+    if version:
+        return f"Not identified; vouched for by version {version}."
+    return "Not identified; computed again in each run. Set `version`, or list `files`, to keep answers."
+
+
+def _assumed(spec: Assessment) -> bool:
+    """Whether the file leaves the preparation of inputs open, or calls it assumed."""
+    if "input" not in spec.subject:
+        return True
+    lines = spec.document.text.splitlines()
+    return "# assumed" in lines[spec.document.line_of(("subject", "input")) - 1]
+
+
+def _file_record(path: str, state: str, base: Path) -> FileRecord:
+    size = os.path.getsize(path) if os.path.isfile(path) else 0
+    return FileRecord(path=os.path.relpath(path, base), sha256=state, bytes=size)
 
 
 def _data_record(data: Dataset) -> DataRecord:
@@ -296,18 +324,53 @@ def _case_columns(plan: Plan, seen: Seen) -> dict[str, Any]:
         "numerator": numbers(scored.numerator),
         "denominator": numbers(scored.denominator),
         "truth": np.array(display(data.targets, data.classes), dtype=object),
-        "prediction": np.array(display(system.output, data.classes), dtype=object),
+        "prediction": np.array(display(_answered(seen), data.classes), dtype=object),
+        **_answer_columns(seen, data),
         "seconds": system.seconds.astype(np.float32),
     }
     if plan.spec.media == "none" and data.target_kind is not LABEL:
         # Transcripts, goals and boxes say what the inputs were; class names do not.
         columns["truth"] = columns["prediction"] = same("")
     for name, scores in observed.scores.items():
-        columns[f"score.{name}"] = scores
+        columns[name] = scores
     for column in plan.spec.slices:
         values = np.asarray(observed.slices.get(column, same("")))
         columns[f"slice.{column}"] = values.astype(str).astype(object)
     return columns
+
+
+def _answered(seen: Seen) -> Any:
+    """What was answered: class indices, -1 for none, where answers are class scores."""
+    predicted = seen.observed.predicted
+    return seen.system.output if predicted is None else predicted
+
+
+def _answer_columns(seen: Seen, data: Dataset) -> dict[str, Any]:
+    """What was answered, in types of its own: classes, boxes, words."""
+    observed, system = seen.observed, seen.system
+    if observed.predicted is not None:
+        right = observed.predicted == np.asarray(data.targets)
+        return {
+            "prediction_index": observed.predicted,
+            "confidence": confidences(system),
+            "correct": right,
+        }
+    if system.kind is BOXES and data.targets is not None:
+        counts = match(list(system.output), list(data.targets)).counts(0.0)
+        found = {"found": counts.found, "missed": counts.objects - counts.found}
+        return {k: v.astype(np.int64) for k, v in {**found, "false": counts.false}.items()}
+    if system.kind is TEXT and data.targets is not None:
+        counted = (len(str(words).split()) for words in data.targets)
+        return {"words": np.fromiter(counted, dtype=np.int64)}
+    return {}
+
+
+def confidences(system: ModuleTrace) -> np.ndarray:
+    """The probability of the class that was answered; NaN where there is no answer."""
+    scores = class_scores([system])
+    return (
+        np.full(len(scores), np.nan) if not scores.shape[1] else probabilities(scores).max(axis=1)
+    )
 
 
 def _arrow(parts: Sequence[np.ndarray]) -> Any:
@@ -324,14 +387,9 @@ def display(
     chosen = items if rows is None else [items[i] for i in rows]
     if not isinstance(items, np.ndarray):
         return [_short(item) for item in chosen]
-    if items.dtype.kind in "iu" and items.ndim == 1:
-        labels = np.asarray(chosen, dtype=np.int64)
-    elif items.ndim == 2 and classes is not None and items.shape[1] == len(classes):
-        scores = np.asarray(chosen)
-        sound = np.isfinite(scores).all(axis=1)
-        labels = np.where(sound, np.where(sound[:, None], scores, 0).argmax(axis=1), -1)
-    else:
+    if items.dtype.kind not in "iu" or items.ndim != 1:
         return [_short(item) for item in chosen]
+    labels = np.asarray(chosen, dtype=np.int64)
     if classes is None:
         return [str(i) if i >= 0 else "no answer" for i in labels.tolist()]
     names = dict(enumerate(classes))
@@ -402,14 +460,16 @@ def _entry(plan: Plan, folder: RunFolder, here: Seen, clean: Seen, row: int) -> 
     original = data.inputs[row : row + 1][0]
     made = _made(plan, here, original, case)
     paired = here.observed.paired_with(clean.observed)
-    before = display(clean.system.output, data.classes, [row])[0] if paired else ""
+    before = display(_answered(clean), data.classes, [row])[0] if paired else ""
+    sure = confidences(here.system)[row] if here.observed.predicted is not None else None
     entry = Pair(
         sample=str(data.ids[row]),
         case=case,
         circumstance=here.condition.circumstance,
         level=here.condition.level,
         truth=display(data.targets, data.classes, [row])[0],
-        prediction=display(here.system.output, data.classes, [row])[0],
+        prediction=display(_answered(here), data.classes, [row])[0],
+        confidence=sure,
         clean_prediction=before,
         failure=None if plan.spec.never_wrong else bool(here.observed.failure[row]),
         boxes=_boxes(data.targets, here.system.output, row),

@@ -374,6 +374,9 @@ class Supervisors:
         """Names what is kept of it: who it is, with its code, where it stands, and what fitted it."""
         if s.label not in self._keys:
             learned_on = [c.key for c in self.plan.chunks if c.condition == REFERENCE]
+            if REFERENCE.role in self.plan.data:
+                # Chunks are named after inputs alone, and some learn from the labels too.
+                learned_on.append(self.plan.data[REFERENCE.role].fingerprint)
             component = registry.get("supervisors", s.name)
             who = [s.name, s.module, dict(s.parameters)]
             code = [code_version(), source_of(component), libraries()]

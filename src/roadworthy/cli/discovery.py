@@ -15,9 +15,11 @@ import csv
 import itertools
 import json
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from roadworthy.data.loaders.joining import in_order
 from roadworthy.data.samples import DataError
 from roadworthy.subject.module import SubjectError
 
@@ -46,6 +48,8 @@ class Discovery:
     """Whether the file is not there yet."""
     vectors: bool = False
     """Whether inputs are rows of numbers, which no transform changes."""
+    classes: tuple[str, ...] = ()
+    """The labels, in the order in which outputs are taken to stand for them."""
 
 
 def subject_at(path: str, base: Path) -> Discovery:
@@ -162,7 +166,8 @@ def _folder(path: str, place: Path) -> Discovery:
         chosen = next((p for p in idx if "t10k" in p.name or "test" in p.name), idx[0])
         return _idx((Path(path) / chosen.name).as_posix(), chosen)
     if any(f.suffix.lower() in PICTURES for p in inside if p.is_dir() for f in p.iterdir()):
-        return Discovery({"image_folder": path}, "classification")
+        classes = in_order(p.name for p in inside if p.is_dir() and not p.name.startswith("."))
+        return Discovery({"image_folder": path}, "classification", classes=classes)
     raise DataError(
         f"the folder {path} holds no known form of data; expected images in one subfolder a class, "
         ".wav with .txt, idx files or MOTChallenge sequences, or name a file in it"
@@ -230,7 +235,34 @@ def _csv(path: str, place: Path, target: str | None) -> Discovery:
     if numeric or chosen != "label":
         keys["target" if numeric else "label"] = chosen
     task = "regression" if numeric else "classification"
-    return Discovery(keys, task, guessed=not pictured, vectors=not pictured)
+    classes = () if numeric else in_order(set(cells[chosen]))
+    return Discovery(keys, task, not pictured, vectors=not pictured, classes=classes)
+
+
+PREPARATION = ("scale", "mean", "std", "layout", "channels", "colour", "dtype")
+
+
+def preparation_at(subject: Discovery, base: Path) -> tuple[dict[str, Any], bool]:
+    """How images become a model's input, and whether its files say so; else it is assumed."""
+    assumed: dict[str, Any] = {"scale": 255, "layout": "nchw", "colour": "rgb"}
+    stored: dict[str, str] = {}
+    weights, model = subject.keys.get("weights"), subject.keys.get("onnx")
+    if weights and str(weights).endswith(".safetensors") and (base / weights).is_file():
+        with (base / weights).open("rb") as content:
+            header = json.loads(content.read(int.from_bytes(content.read(8), "little")))
+        stored = header.get("__metadata__", {})
+    elif model and find_spec("onnx") and (base / model).is_file():
+        import onnx
+
+        found = onnx.load(str(base / model), load_external_data=False)
+        stored = {prop.key: prop.value for prop in found.metadata_props}
+    stated = {}
+    for key in (k for k in PREPARATION if k in stored):
+        try:
+            stated[key] = json.loads(stored[key])
+        except ValueError:
+            stated[key] = stored[key]
+    return (stated, True) if stated else (assumed, False)
 
 
 def _json(path: str, place: Path) -> Discovery:

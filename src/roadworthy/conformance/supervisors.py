@@ -92,6 +92,22 @@ def higher_is_riskier(component: Component) -> Iterator[str]:
             yield f"{torn} scores {scores[1]:g} and {sure} scores {scores[0]:g}; the first is riskier"
 
 
+def far_rows_are_riskier(component: Component) -> Iterator[str]:
+    """If it reads a layer: rows without a class, or far from all that it was fitted on, are above typical ones."""
+    for supervisor, trace in _tries(component):
+        if not any(isinstance(need, Layer) for need in supervisor.needs):
+            continue
+        typical, torn = 2 * np.eye(CLASSES), np.zeros((CLASSES, CLASSES))
+        near, unclear, far = (
+            float(
+                np.median(supervisor.score(trace_of(z, supervisor.needs, kind=trace.kind, away=a)))
+            )
+            for z, a in ((typical, 0.0), (torn, 0.0), (torn, FAR))
+        )
+        if not max(unclear, far) > near:
+            yield f"far rows score {max(unclear, far):g}, typical ones {near:g}; the first are riskier"
+
+
 def comes_back_from_disk(component: Component) -> Iterator[str]:
     """`load` of what `save` wrote scores the same, and nothing written needs pickle."""
     for supervisor, trace in _tries(component):
@@ -125,11 +141,11 @@ def _forms(supervisor: Supervisor) -> list[dict[str, Any]]:
 
 @lru_cache(maxsize=4)
 def _fitted(build: Callable[..., Supervisor], i: int) -> tuple[Supervisor, dict[str, Any]]:
-    """Fitted on 60 rows, some without an answer; kept, since every rule of a component asks."""
+    """Fitted on 240 rows, some without an answer; kept, since every rule of a component asks."""
     supervisor = build()
     form = _forms(supervisor)[i]
     if supervisor.fitted:
-        z, truth = drawn_rows(2, 60)
+        z, truth = drawn_rows(2, 240)
         supervisor.fit(trace_of(z, supervisor.needs, failed=FAILED, **form), truth)
     return supervisor, form
 
@@ -152,12 +168,15 @@ RULES: tuple[Rule, ...] = (
     gives_one_float64_a_row,
     scores_a_row_by_itself,
     higher_is_riskier,
+    far_rows_are_riskier,
     comes_back_from_disk,
 )
 
 
 CLASSES, WIDTH, SIDE, PASSES = 4, 6, 8, 10
 """Classes, activations a layer, pixels a side, and passes if no number of them is asked for."""
+FAR = 30.0
+"""Where far rows lie, in directions in which rows to fit on have a standard deviation of 0.3."""
 
 
 def drawn_rows(seed: int, n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -174,13 +193,15 @@ def trace_of(
     kind: Kind = CLASS_SCORES,
     as_logits: bool = False,
     failed: Sequence[int] = (),
+    away: float = 0.0,
 ) -> ModuleTrace:
     """The trace of these rows, with the columns that are needed; `failed` rows have no answer.
 
     A row is a point z in the space of four logits. The class scores are z or its softmax, a layer
     an orthogonal map of z and some noise (so that the scores are linear in it, as in a network's
     last layer), an image a pattern of the same; passes waver, and other supervisors' scores rise,
-    if no class stands out. Rows without an answer are NaN, in images zero.
+    if no class stands out. Rows without an answer are NaN, in images zero. `away` moves the layers
+    where the class scores do not show it.
 
     >>> from roadworthy.subject.needs import Layer, Passes
     >>> rows = trace_of(np.array([[4.0, 0, 0, 0], [0, 0, 0, 0]]), (Layer("fc1"), Passes("dropout", 10)), failed=(1,))
@@ -188,7 +209,7 @@ def trace_of(
     {'layer.fc1': ((2, 6), 1), 'passes.dropout.10': ((2, 9), 1)}
     """
     n = len(z)
-    columns = {need.column: _column(need, z) for need in needs if not isinstance(need, Output)}
+    columns = {n.column: _column(n, z, away) for n in needs if not isinstance(n, Output)}
     output: Any = [of_kind(kind.name)[0]] * n
     if kind in (CLASS_SCORES, VECTOR):
         softmax = kind is CLASS_SCORES and not as_logits
@@ -223,12 +244,12 @@ def _lost(values: np.ndarray, rows: Sequence[int]) -> np.ndarray:
     return found
 
 
-def _column(need: Request, z: np.ndarray) -> np.ndarray:
+def _column(need: Request, z: np.ndarray, away: float) -> np.ndarray:
     """What goes with these rows; every column has its own map and noise, the same each time."""
     seed = zlib.crc32(need.column.encode())
     noise = np.random.default_rng([seed, len(z)])
     if isinstance(need, Layer):
-        hidden = np.hstack([z, noise.normal(0, 0.3, (len(z), WIDTH - CLASSES))])
+        hidden = np.hstack([z, noise.normal(away, 0.3, (len(z), WIDTH - CLASSES))])
         turn = np.linalg.qr(np.random.default_rng(seed).normal(size=(WIDTH, WIDTH)))[0]
         return (hidden @ turn).astype(np.float32)
     if isinstance(need, Input):

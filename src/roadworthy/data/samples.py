@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -67,6 +67,8 @@ class Dataset:
     classes: tuple[str, ...] | None = None
     source: str = ""
     licence: str = ""
+    notes: tuple[str, ...] = ()
+    """How it was read, where that was a choice."""
 
     def __post_init__(self) -> None:
         n = len(self.inputs)
@@ -153,12 +155,12 @@ class Dataset:
     @functools.cached_property
     def fingerprint(self) -> str:
         """A hash of the content: inputs, targets, ids, groups and metadata."""
-        digest = hashlib.blake2b(digest_size=16)
-        for part in self._content():
-            # the length first, so that no two contents run together into the same bytes
-            digest.update(len(part).to_bytes(8, "little"))
-            digest.update(part)
-        return digest.hexdigest()
+        return _digest([self.input_fingerprint.encode(), *self._judged()])
+
+    @functools.cached_property
+    def input_fingerprint(self) -> str:
+        """A hash of what a subject is asked: ids and inputs."""
+        return _digest(self._asked())
 
     @functools.cached_property
     def contents(self) -> list[bytes | None] | None:
@@ -166,14 +168,17 @@ class Dataset:
         them row by row."""
         return _contents(self.inputs)
 
-    def _content(self) -> Iterator[bytes]:
-        yield _item_bytes([self.input_kind.name, len(self), self.classes])
+    def _asked(self) -> Iterator[bytes]:
+        yield _item_bytes([self.input_kind.name, len(self)])
         yield _item_bytes(list(self.ids))
         own = getattr(self.inputs, "fingerprint", None)
         if own is not None:
             yield str(own() if callable(own) else own).encode()
         else:
             yield from _bytes_of(self.inputs)
+
+    def _judged(self) -> Iterator[bytes]:
+        yield _item_bytes([self.classes])
         if self.targets is not None:
             yield from _bytes_of(self.targets)
         for name in sorted(self.metadata):
@@ -198,6 +203,15 @@ class Dataset:
                 f"{len(self.classes)} classes (0 to {len(self.classes) - 1}); {bad.size} such row(s). "
                 "Correct the label file, or name all classes under data: classes"
             )
+
+
+def _digest(parts: Iterable[bytes]) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        # the length first, so that no two contents run together into the same bytes
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)
+    return digest.hexdigest()
 
 
 def _contents(inputs: Inputs) -> list[bytes | None] | None:
@@ -320,7 +334,7 @@ def load(spec: Mapping[str, Any], *, base: Path, name: str) -> Dataset:
     >>> load({"cocoo": "a.json"}, base=Path(), name="test")
     Traceback (most recent call last):
     roadworthy.data.samples.DataError: data 'test': no key names a loader, found: cocoo (did you mean 'coco'?); one of audio,
-    bundled, coco, csv, dialogue, frames, idx, image_folder, npz is needed
+    bundled, coco, csv, dialogue, frames, idx, image_folder, npz, predictions is needed
     """
     loaders = registry.components("loaders")
     named = [key for key in spec if key in loaders]

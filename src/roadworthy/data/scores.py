@@ -261,9 +261,11 @@ def checked_kinds(table: ScoreTable, clean: str | Sequence[str] | None = None) -
 def is_id(column: str) -> bool:
     """Whether a column is an id by its name: such numbers tell rows apart, and mean nothing in use.
 
-    >>> [is_id(c) for c in ("TransactionID", "txnId", "order-no", "ROW_KEY", "centroid", "energy")]
+    >>> [is_id(c) for c in ("TransactionID", "txnId", "order-no", "Unnamed: 0", "centroid", "energy")]
     [True, True, True, True, False, False]
     """
+    if not column.strip() or column.startswith("Unnamed:"):
+        return True  # the row numbers that pandas writes beside a table
     parts = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", column)
     return bool(parts) and parts[-1].lower() in ID_WORDS
 

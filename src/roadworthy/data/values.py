@@ -321,7 +321,10 @@ class _Labels(Kind):
 class _ClassScores(_Dense):
     name = "class_scores"
     least = 2
-    right = "class scores are one row with a number for every class, two at least: probabilities or logits"
+    right = (
+        "class scores are one row with a number for every class, two at least: probabilities or logits; "
+        "for one probability p of two classes return [1 - p, p]"
+    )
 
     def read(self, item: Any) -> Any:
         return as_row(item)

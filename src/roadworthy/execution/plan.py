@@ -14,9 +14,11 @@ import functools
 import hashlib
 import json
 import typing
+import uuid
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from roadworthy import registry
@@ -24,11 +26,14 @@ from roadworthy.cases.circumstance import Circumstance, Condition
 from roadworthy.data.roles import check_roles
 from roadworthy.data.samples import Dataset, load
 from roadworthy.data.values import FRAMES, TASKS, Kind, Unreadable
+from roadworthy.execution.class_order import ClassOrder, class_order, few
 from roadworthy.execution.versions import code_version, libraries, source_of, trace_version
 from roadworthy.measures import failure as failure_criteria
 from roadworthy.measures import for_values
 from roadworthy.registry import did_you_mean
 from roadworthy.spec import ROLES, Assessment
+from roadworthy.spec.own import is_own
+from roadworthy.subject.identity import SubjectEvidence, native_libraries, watching
 from roadworthy.subject.needs import Input, Passes, Request, Score
 from roadworthy.subject.passes import resolved
 from roadworthy.subject.running import error_sentence
@@ -150,6 +155,12 @@ class Plan:
     """What the run has to say of the data."""
     wants: Wants = Wants()
     supervisions: Sequence[Supervision] = ()
+    evidence: SubjectEvidence = field(default_factory=SubjectEvidence)
+    """The files that the subject was seen to open; more may be found while it answers."""
+    once: str = ""
+    """Differs from run to run if the subject depends on what cannot be seen, and nothing vouches for it."""
+    classes: ClassOrder | None = None
+    """Which class each output stands for; None for a subject that gives no classes."""
     left_out: Mapping[str, str] = field(default_factory=dict)
     """With `supervisors: all`, those that do not apply, and why."""
 
@@ -196,8 +207,43 @@ class Plan:
         """Names the run: changes with the spec, the subject, the data, the seed and the code."""
         spec = self.spec.model_dump(mode="json", exclude={"execution"})
         data = {r: d.fingerprint for r, d in self.data.items()}
-        content = [spec, self._subject_print, data, code_version(), libraries()]
-        return hash_of(content)
+        content = [spec, self._subject_print, self._files, data, code_version(), libraries()]
+        return hash_of([*content, self._own_components()])
+
+    def _own_components(self) -> list[str]:
+        """The code of what the file names as ``mine.py:name``."""
+        rooms = ("transforms", "measures", "supervisors")
+        known = [c for room in rooms for c in registry.components(room).values()]
+        return [source_of(c) for c in known if is_own(c.name)]
+
+    @functools.cached_property
+    def subject_key(self) -> str:
+        """Names what is remembered of the subject from run to run: what the file says of it."""
+        return hash_of([self.spec.subject])
+
+    @functools.cached_property
+    def _files(self) -> list[Any]:
+        return [self.evidence.states(self.spec.base), self.once]
+
+    @functools.cached_property
+    def not_identified(self) -> list[str]:
+        """What the answers may depend on and nobody can see, as ends of "the subject …", unless `files` lists it."""
+        modules = self.subject.modules.values()
+        own = dict.fromkeys(Path(f) for m in modules for f in getattr(m, "files", ()))
+        listed = "files" in self.spec.subject
+        native = [] if listed else native_libraries(own)
+        return [
+            *self.evidence.unseen,
+            *(f"uses {name}, which opens files unseen" for name in native),
+        ]
+
+    def identified(self, files: Mapping[str, str], unseen: Iterable[str]) -> Plan:
+        """The plan with more that the subject depends on: its chunks have other keys."""
+        evidence = replace(self.evidence, files=dict(self.evidence.files), unseen={})
+        evidence.add(files, [*self.evidence.unseen, *unseen])
+        found = replace(self, evidence=evidence)
+        vouched = bool(self.spec.subject.get("version")) or not found.not_identified
+        return replace(found, once="" if vouched else self.once or uuid.uuid4().hex)
 
     def at(self, condition: Condition) -> dict[str, Callable[[Any, str, int], Any]]:
         """What happens at the subject's ports under a condition."""
@@ -255,8 +301,9 @@ class Plan:
             trace_version(),
             libraries(),
             self._subject_print,
+            self._files,
             str(self.spec.subject.get("version", "")),
-            self.data[condition.role].fingerprint,
+            self.data[condition.role].input_fingerprint,
             condition.name,
             condition.role,
             made,
@@ -297,13 +344,27 @@ def resolve(
     circumstances = _circumstances(spec)
     sets, notes = _loaded(spec, circumstances, data)
     notes += _training_notes(spec, sets) if subject is None else []
-    system = _fitting(spec, subject or _subject(spec), sets["test"])
+    evidence = SubjectEvidence()
+    system = _fitting(spec, subject or _subject(spec, evidence), sets["test"])
+    order, sets = class_order(spec, system, sets)
+    _check_classes(spec, sets)
     _check_circumstances(spec, circumstances, system, sets["test"])
     for i, column in enumerate(spec.slices):
         with spec.located(("slices", i)):
             sets["test"].column(column)
     measure = _measure(spec, system, sets["test"])
-    return Plan(spec, system, sets, circumstances, measure, notes, wants or Wants())
+    notes += order.notes if order else ()
+    return Plan(
+        spec,
+        system,
+        sets,
+        circumstances,
+        measure,
+        notes,
+        wants or Wants(),
+        evidence=evidence,
+        classes=order,
+    )
 
 
 def _loaded(
@@ -317,7 +378,7 @@ def _loaded(
         if c.data is not None:
             sets[c.role] = _load(spec, c.data, c.name, ("circumstances", c.name, "data"))
     _check_data(spec, sets)
-    return sets, _role_notes(spec, sets)
+    return sets, [*sets["test"].notes, *_role_notes(spec, sets)]
 
 
 def _load(
@@ -343,12 +404,15 @@ def _check_data(spec: Assessment, sets: Mapping[str, Dataset]) -> None:
             raise spec.error(place, "the data set is empty; nothing can be assessed on it")
         if dataset.targets is None and role != "operational":
             raise spec.error(place, "has no targets (labels); what is judged must have them")
+
+
+def _check_classes(spec: Assessment, sets: Mapping[str, Dataset]) -> None:
     classes = {role: dataset.classes for role, dataset in sets.items() if dataset.classes}
     for role, names in classes.items():
         if names != classes.get("test", names):
             raise spec.error(
                 ("data", role) if role in ROLES else ("data",),
-                f"{role} has the classes {_few(names)}, test has {_few(classes['test'])}, so the same label would mean two "
+                f"{role} has the classes {few(names)}, test has {few(classes['test'])}, so the same label would mean two "
                 "things; name all classes, in the subject's order, under data: classes",
             )
 
@@ -376,15 +440,13 @@ def _training_notes(spec: Assessment, sets: Mapping[str, Dataset]) -> list[str]:
         return [n for r, d in judging.items() for n in check_roles({"train": trained_on, r: d})]
 
 
-def _few(names: Sequence[str]) -> str:
-    return ", ".join(names[:4]) + (f", … ({len(names)})" if len(names) > 4 else "")
-
-
-def _subject(spec: Assessment) -> System:
+def _subject(spec: Assessment, evidence: SubjectEvidence) -> System:
     adapter = registry.get("adapters", spec.adapter)
     known = {k: v for k, v in spec.subject.items() if k not in ("task", "name", spec.adapter)}
+    if "classes" not in adapter.parameters:
+        known.pop("classes", None)
     place = {"path": spec.subject[spec.adapter], "base": spec.base, "task": spec.task}
-    with spec.located(("subject", spec.adapter)):
+    with spec.located(("subject", spec.adapter)), watching(evidence):
         return adapter.build(**adapter.check({**known, **place}))  # type: ignore[no-any-return]
 
 

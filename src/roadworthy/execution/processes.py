@@ -165,6 +165,7 @@ def _serve() -> None:
         spec = Assessment.bare(first["text"], first["path"])
         plan = resolve(spec, wants=Wants.from_json(first["wants"]))
         cache = ChunkCache(Path(first["cache"]))
+        plan.evidence.ignored = cache.own_folders
         for line in sys.stdin:
             index, key = json.loads(line)
             _answer(out, vars(work(plan, cache, index, key=key)))

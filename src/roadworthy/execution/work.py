@@ -6,12 +6,13 @@ from __future__ import annotations
 import builtins
 import re
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from roadworthy.execution.plan import Chunk, Plan
 from roadworthy.registry import register
 from roadworthy.store import ChunkCache
+from roadworthy.subject.identity import watching
 from roadworthy.subject.system import Cases
 from roadworthy.subject.trace import SYSTEM, Trace
 
@@ -41,6 +42,9 @@ class Done:
     failed: int
     seconds: float
     first_error: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """What the subject was seen to open so far, where it was run."""
+    unseen: Sequence[str] = ()
 
 
 def compute(plan: Plan, chunk: Chunk) -> Trace:
@@ -48,7 +52,8 @@ def compute(plan: Plan, chunk: Chunk) -> Trace:
     data = plan.data[chunk.condition.role]
     ids = [chunk.condition.case_id(i) for i in data.ids[chunk.start : chunk.stop]]
     cases = Cases(ids, data.inputs[chunk.start : chunk.stop], plan.spec.seed)
-    return plan.subject.run(cases, plan.wants.requests, plan.at(chunk.condition))
+    with watching(plan.evidence):
+        return plan.subject.run(cases, plan.wants.requests, plan.at(chunk.condition))
 
 
 def may_pass(error: str) -> bool:
@@ -78,9 +83,9 @@ def work(plan: Plan, cache: ChunkCache, index: int, *, key: str | None = None) -
     # Answers from a file stay as they are until the file changes, and with it the key.
     by_id = all(getattr(m, "whole_case", False) for m in plan.subject.modules.values())
     cache.write(key or chunk.key, trace, passing=0 if by_id else sum(map(may_pass, errors)))
-    return Done(
-        index, len(chunk), len(errors), time.perf_counter() - started, errors[0] if errors else ""
-    )
+    seconds, seen = time.perf_counter() - started, plan.evidence
+    first = errors[0] if errors else ""
+    return Done(index, len(chunk), len(errors), seconds, first, dict(seen.files), list(seen.unseen))
 
 
 @register("executors", "inline")

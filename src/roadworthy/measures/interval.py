@@ -303,7 +303,11 @@ class _Samples:
             if scored.shape == "proportion":
                 # Exact, since claims on drops are judged by these.
                 part = clustered_proportion(
-                    _counted(scored), group, confidence=level, method="clopper_pearson"
+                    _counted(scored),
+                    group,
+                    confidence=level,
+                    method="clopper_pearson",
+                    combined=True,
                 )
             else:
                 part = measure_interval(

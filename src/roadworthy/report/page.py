@@ -203,6 +203,15 @@ def _used(run: Record) -> list[Block]:
         "Version": subject.version,
         "Fingerprint": subject.fingerprint,
     }
+    if subject.class_order:
+        how = "given" if subject.class_order_given else "inferred"
+        facts["Classes, in the order of the outputs"] = ", ".join(subject.classes) or numbers.NONE
+        facts["Class order"] = f"{how}: {subject.class_order}"
+    if subject.preparation:
+        steps = ", ".join(f"{name} {value}" for name, value in subject.preparation.items())
+        facts["Input preparation"] = (
+            f"{steps} ({'assumed' if subject.preparation_assumed else 'stated'})"
+        )
     blocks: list[Block] = [
         Heading("Data and model", id="hashes"),
         Heading("Subject"),
@@ -219,6 +228,8 @@ def _used(run: Record) -> list[Block]:
         ]
         columns = [Column("File", number=False), Column("Size"), Column("SHA-256", number=False)]
         blocks.append(Table(columns, files))
+    if subject.not_identified:
+        blocks.append(Text(subject.not_identified, "list"))
     if subject.modules:
         modules = [
             [

@@ -39,6 +39,7 @@ def summary(run: Record, width: int) -> list[RenderableType]:
     head = (f"{verdict.mark} {verdict.word}.", "bold")
     return [
         *(RichText(f"warning: {w}") for w in wording.brief_notes(run.warnings)),
+        RichText(f"Clean test data: {wording.main_measure(run) or 'no finding'}"),
         *rendered([*claim_blocks(run), *section_blocks(run)], width),
         *(RichText(f"note: {note}") for note in wording.brief_notes(run.notes)),
         counts,

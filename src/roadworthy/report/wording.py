@@ -55,6 +55,31 @@ def style_of(run: Record, quantity: str) -> numbers.Style:
     return "percent" if known.style == "percent" else "plain"
 
 
+def main_measure(run: Record) -> str:
+    """The measure on the clean test data, with its interval and the cases it rests on."""
+    found = run.find(run.measure.name)
+    if found is None:
+        return ""
+    style = style_of(run, found.quantity)
+    ends = (
+        "no interval"
+        if found.interval is None
+        else (
+            f"{numbers.interval(found.interval, style)} at {numbers.confidence(found.interval.confidence)}"
+        )
+    )
+    return f"{found.quantity} {numbers.value(found.value, style)} ({ends}), {cases_of(found.n, found.groups)}"
+
+
+def cases_of(n: int, groups: int | None) -> str:
+    """How many cases there are, and of how many groups.
+
+    >>> cases_of(758, 60), cases_of(1, None)
+    ('758 cases of 60 groups', '1 case')
+    """
+    return plural(n, "case") + (f" of {plural(groups, 'group')}" if groups else "")
+
+
 def glossary(run: Record) -> list[tuple[str, str]]:
     """Name and meaning of each quantity in findings and claims, the measure first."""
     occurring = {f.quantity for f in run.findings} | {c.quantity for c in run.claims}

@@ -40,13 +40,14 @@ from roadworthy.registry import did_you_mean
 from roadworthy.spec import limits
 from roadworthy.spec.document import Document, SpecError
 from roadworthy.spec.mistakes import first_error
+from roadworthy.spec.own import is_own, own_component
 
 ALL = "all"
 BOUNDS = ("tolerance", "limit")
 """Parameters of a measure from which on an answer is wrong; where their default is None, no answer is."""
 NEVER_WRONG = "no case counts as failed"
 ROLES = ("test", "calibration", "reference", "operational")
-_SUBJECT_KEYS = ("task", "version", "name")
+_SUBJECT_KEYS = ("task", "version", "name", "classes")
 Factor = Literal[1, 2, 3, 4, 5]
 Place = tuple[str | int, ...]
 _Part = TypeVar("_Part", bound=BaseModel)
@@ -188,7 +189,9 @@ class DataSpec(Strict):
     group: str | None = Field(
         None, description="Metadata column that says what is independent of what: patient_id"
     )
-    classes: list[str] | None = None
+    classes: list[str | int] | None = Field(
+        None, description="The classes, in the order of the subject's outputs if it does not say it"
+    )
 
     def roles(self) -> dict[str, dict[str, Any]]:
         """The data sets given, by role."""
@@ -259,6 +262,10 @@ class Assessment(Strict):
         known = {k: v for k, v in document.content.items() if k in cls.model_fields}
         spec = Assessment.model_validate({k: v for k, v in known.items() if k not in left})
         spec._document = document
+        spec._load_measure()
+        for circumstance in spec.circumstances.values():
+            if circumstance.transform and is_own(circumstance.transform):
+                own_component("transforms", circumstance.transform, spec.base)
         return spec
 
     @classmethod
@@ -269,9 +276,20 @@ class Assessment(Strict):
                 "an assessment is a mapping with at least subject and data; `roadworthy init` writes one",
             )
         content = dict(document.content)
+        given = content.get("subject")
+        others = set(content) - set(composed().model_fields)
+        if (
+            "data" not in content
+            and isinstance(given, Mapping)
+            and "predictions" in given
+            and not others
+        ):
+            # The truth may stand beside the answers; a misspelt `data` is said instead.
+            content["data"] = {"test": {"predictions": given["predictions"]}}
         every = content.get("supervisors") == ALL
         if every:
-            content["supervisors"] = list(registry.components("supervisors"))
+            known = registry.components("supervisors")
+            content["supervisors"] = [name for name in known if not is_own(name)]
         try:
             spec = composed().model_validate(content)
         except ValidationError as error:
@@ -334,11 +352,18 @@ class Assessment(Strict):
         return next(k for k in self.subject if k in registry.components("adapters"))
 
     @property
+    def classes(self) -> tuple[str, ...]:
+        """The classes that the file gives the subject's outputs, in their order."""
+        found = self.subject.get("classes")
+        return tuple(map(str, found)) if isinstance(found, list) else ()
+
+    @property
     def measure_name(self) -> str:
         """The measure, or the task's own."""
         if self.measure is None:
             return self.task.measure
-        return self.measure if isinstance(self.measure, str) else next(iter(self.measure))
+        name = self.measure if isinstance(self.measure, str) else next(iter(self.measure))
+        return name.rpartition(":")[2] if is_own(name) else name
 
     @property
     def measure_parameters(self) -> dict[str, Any]:
@@ -357,7 +382,7 @@ class Assessment(Strict):
 
     def _check_names(self) -> None:
         self._check_subject()
-        self._check_registered("measures", self.measure_name, ("measure",))
+        self._load_measure()
         for name, circumstance in self.circumstances.items():
             self._check_circumstance_name(name, circumstance)
             if circumstance.transform:
@@ -379,6 +404,15 @@ class Assessment(Strict):
                     ("claims", i, "circumstance"),
                     f"there is no circumstance {claim.circumstance!r}{did_you_mean(claim.circumstance, self.circumstances)}",
                 )
+
+    def _load_measure(self) -> None:
+        named = (
+            self.measure if isinstance(self.measure, str) else next(iter(self.measure or ()), "")
+        )
+        if is_own(named):
+            with self.located(("measure",)):
+                own_component("measures", named, self.base)
+        self._check_registered("measures", self.measure_name, ("measure",))
 
     def _check_quantity(self, i: int, claim: ClaimSpec) -> None:
         """The limit can be kept and broken, and the claim names places that its quantity has."""
@@ -447,6 +481,8 @@ class Assessment(Strict):
 
     def _check_registered(self, room: str, name: str, place: Place) -> None:
         with self.located(place):
+            if is_own(name):
+                own_component(room, name, self.base)
             registry.get(room, name)
 
 

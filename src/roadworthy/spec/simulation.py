@@ -36,8 +36,7 @@ from pydantic import (
 
 from roadworthy import registry
 from roadworthy.analysis.risk.prototypes import cost_tree
-from roadworthy.analysis.risk.tolerable import refuse_out_of_reach
-from roadworthy.analysis.risk.tree import Tree
+from roadworthy.analysis.risk.tree import Tree, refuse_out_of_reach
 from roadworthy.analysis.simulation.estimators import OF_ANOTHER_KIND
 from roadworthy.analysis.simulation.experiment import (
     USUAL,

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         auc,
         average_precision,
         average_precision_interval,
+        cases_to_settle_area,
         delong,
         fpr_at_tpr,
         fpr_at_tpr_interval,
@@ -55,7 +56,8 @@ _NAMES = {
     "planning": "cases_to_settle cases_to_settle_mean",
     "proportion": "clopper_pearson clopper_pearson_bounds jeffreys jeffreys_bounds wilson wilson_bounds",
     "pvalue": "holm p_value_from_bound simultaneous",
-    "ranking": "auc average_precision average_precision_interval delong fpr_at_tpr fpr_at_tpr_interval",
+    "ranking": "auc average_precision average_precision_interval cases_to_settle_area delong "
+    "fpr_at_tpr fpr_at_tpr_interval",
 }
 _HOME = {name: file for file, names in _NAMES.items() for name in names.split()}
 
@@ -70,6 +72,7 @@ __all__ = [
     "average_precision_interval",
     "bootstrap",
     "cases_to_settle",
+    "cases_to_settle_area",
     "cases_to_settle_mean",
     "clopper_pearson",
     "clopper_pearson_bounds",

@@ -47,6 +47,8 @@ class Covariance:
     shrinkage: float
     """0: as estimated; above: the share of the mean variance times the identity (Ledoit and Wolf).
     """
+    constant: int = 0
+    """Columns that do not vary: they have the mean variance of the others, and no part in shrinking."""
 
     @classmethod
     def fit(
@@ -59,7 +61,7 @@ class Covariance:
         device: str = "cpu",
     ) -> Covariance:
         """The covariance of the points; one that is singular is shrunk by Ledoit and Wolf's rule,
-        at least by 1/n, and only then.
+        at least by 1/n, and only then. Columns that do not vary are set aside first.
 
         Where the points have several means these are the rows of `centre`, and `which` says each
         point's; `ddof` as in `np.cov`. The product of the points is taken on `device`; here it is
@@ -75,22 +77,35 @@ class Covariance:
             from roadworthy.statistics.row_blocks import gram_on
 
             product = gram_on(points, centre if which is None else centre[which], device)
-        if n > d:
-            factor = cholesky(product / max(n - ddof, 1))
-            if factor is not None:
-                return cls(factor, 0.0)
-        biased = product / n
-        squares = np.concatenate(
-            [np.einsum("ij,ij->i", moved, moved) for moved in _moved(points, centre, which)]
-        )
-        # As if one more point spoke for it: of two points Ledoit and Wolf's estimate is 0, whatever the dimension.
-        share = max(ledoit_wolf(squares, biased), 1 / n)
-        mean_variance = float(np.trace(biased)) / d
-        if mean_variance <= np.finfo(np.float64).tiny:
+        variances = np.diagonal(product)
+        varying = np.flatnonzero(variances > SINGULAR * variances.max(initial=0.0))
+        if not len(varying) or variances.sum() / n / d <= np.finfo(np.float64).tiny:
             raise np.linalg.LinAlgError(f"the {n} points are all the same and have no covariance")
-        scale = n / max(n - ddof, 1)
-        shrunk = scale * ((1 - share) * biased + share * mean_variance * np.eye(d))
-        return cls(np.linalg.cholesky(shrunk), share)
+        squares = (np.einsum("ij,ij->i", m, m) for m in _moved(points, centre, which))
+        factor, share = _factor_of(product[np.ix_(varying, varying)], n, ddof, squares)
+        if len(varying) == d:
+            return cls(factor, share)
+        whole = np.diag(np.full(d, np.sqrt(variances[varying].mean() / max(n - ddof, 1))))
+        whole[np.ix_(varying, varying)] = factor
+        return cls(whole, share, d - len(varying))
+
+
+def _factor_of(
+    product: np.ndarray, n: int, ddof: int, squares: Iterator[np.ndarray]
+) -> tuple[np.ndarray, float]:
+    """The lower factor of product / (n - ddof), and how much it was shrunk."""
+    d = len(product)
+    if n > d:
+        factor = cholesky(product / max(n - ddof, 1))
+        if factor is not None:
+            return factor, 0.0
+    biased = product / n
+    # As if one more point spoke for it: of two points Ledoit and Wolf's estimate is 0, whatever the dimension.
+    share = max(ledoit_wolf(np.concatenate(list(squares)), biased), 1 / n)
+    mean_variance = float(np.trace(biased)) / d
+    scale = n / max(n - ddof, 1)
+    shrunk = scale * ((1 - share) * biased + share * mean_variance * np.eye(d))
+    return np.linalg.cholesky(shrunk), share
 
 
 def _moved(
@@ -205,7 +220,7 @@ class KernelDensity:
         """Kernels with Scott's bandwidth; `factor` replaces the points' own covariance where they
         are too few to have one."""
         n, d = points.shape
-        share = 0.0
+        share, varying = 0.0, d
         if factor is None and covariance == "diagonal":
             variances = points.var(axis=0, ddof=min(1, n - 1), dtype=np.float64)
             if variances.min() <= SINGULAR * variances.max():
@@ -215,9 +230,9 @@ class KernelDensity:
             factor = np.diag(np.sqrt(variances))
         elif factor is None:
             fitted = Covariance.fit(points, ddof=1, device=device)
-            factor, share = fitted.factor, fitted.shrinkage
+            factor, share, varying = fitted.factor, fitted.shrinkage, d - fitted.constant
         centre = points.mean(axis=0, dtype=np.float64)
-        kernel = factor * scott(n, d)
+        kernel = factor * scott(n, varying)
         white = np.empty((n, d), dtype=np.float32 if points.dtype == np.float32 else np.float64)
         for rows in _blocks(points):
             white[rows] = whitened(points[rows], centre, kernel, device=device)

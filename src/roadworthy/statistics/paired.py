@@ -169,7 +169,7 @@ def _proportions(
     level = two_sided_level(confidence, sided)
     method: ProportionMethod = "wilson" if sided == "two" else "clopper_pearson"
     parts = [
-        clustered_proportion(values, group, confidence=level, method=method)
+        clustered_proportion(values, group, confidence=level, method=method, combined=True)
         for values, group in zip((first, second), groups, strict=True)
     ]
     low, high = mover(

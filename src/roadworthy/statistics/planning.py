@@ -63,11 +63,14 @@ def cases_to_settle(
             effective = discounted_size(effective, max(1.0, groups * total / n - 1.0), tail)
         return _power(value, limit, effective, confidence, method) >= power
 
-    return _smallest(settles, n + 1)
+    return smallest_number(settles, n + 1)
 
 
-def _smallest(settles: Callable[[int], bool], least: int) -> int | None:
-    """By doubling and bisection; power rises with the number but for the saw-tooth of whole successes."""
+def smallest_number(settles: Callable[[int], bool], least: int) -> int | None:
+    """The smallest number of cases that settles, by doubling and bisection.
+
+    Power rises with the number but for the saw-tooth of whole successes.
+    """
     high = least
     while not settles(high):
         high *= 2

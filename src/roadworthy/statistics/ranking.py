@@ -5,8 +5,13 @@ The variance is DeLong's (1988), by midranks (Sun and Xu 2014), and with groups 
 The interval is Wilson's with the effective size A (1 - A) / variance, discounted by (z / t)^2 as
 for clustered proportions: it stays inside [0, 1] and has width at A = 1. There the effective size
 is the smaller class (its groups, if given), since no distribution has a larger variance than A (1 -
-A) / min(m, n) (Birnbaum and Klose 1957). Higher scores are riskier; `positive` marks the failures;
-ties count one half.
+A) / min(m, n) (Birnbaum and Klose 1957).
+
+A few failures show too little of their spread: with 15 of them a bound just below its limit was met
+in 9 to 22% of simulated studies instead of 5%. A bound is therefore never tighter than the one with
+the variance of exponential scores at the bound itself (Hanley and McNeil 1982), the smaller class
+having the longer tail. With fewer than five cases in a class the smaller class alone counts. Higher
+scores are riskier; `positive` marks the failures; ties count one half.
 
 >>> auc([0.1, 0.4, 0.35, 0.8], [0, 0, 1, 1])
 0.75
@@ -45,7 +50,11 @@ from roadworthy.statistics.clusters import (
 )
 from roadworthy.statistics.interval import Interval
 from roadworthy.statistics.paired import correlation_of, two_sided_level
+from roadworthy.statistics.planning import POWER, smallest_number
 from roadworthy.statistics.proportion import wilson_bounds
+
+FEWEST = 5
+"""Cases in each class (groups, if given) from which the variance of their scores is estimated."""
 
 
 @dataclass(frozen=True)
@@ -151,19 +160,86 @@ def _area_interval(part: _Components, cases: _Cases, confidence: float, sided: S
             0.0, 1.0, float(confidence), f"{kind}, fewer than two units in a class: no bound"
         )
     variance, spread = _covariance(part, part, cases), part.area * (1.0 - part.area)
-    if spread <= 1e-12 or variance <= 1e-12 * spread:
-        size, label = (
-            float(fewest),
-            f"{kind}, no variance seen: wilson with the smaller class, {fewest}",
-        )
+    if fewest < FEWEST or spread <= 1e-12 or variance <= 1e-12 * spread:
+        why = f"fewer than {FEWEST}" if fewest < FEWEST else "no variance seen"
+        size = float(fewest)
+        label = f"{kind}, {why}: wilson with the smaller class, {fewest}"
     else:
         freedom = max(1.0, _freedom(part, cases))
         effective = min(spread / variance, float(len(cases.codes)))
         size = discounted_size(effective, freedom, tail)
         label = f"{kind}, wilson with effective n {effective:.1f}, t with {freedom:.1f} df"
     area = min(max(part.area, 0.0), 1.0)
-    low, high = wilson_bounds(area * size, size, confidence=confidence, sided=sided)
-    return Interval(float(low), float(high), float(confidence), label)
+    own = wilson_bounds(area * size, size, confidence=confidence, sided=sided)
+    counts = int(cases.positive.sum()), int((~cases.positive).sum())
+    low = min(float(own[0]), _least_area(area, *counts, tail))
+    high = max(float(own[1]), 1.0 - _least_area(1.0 - area, *counts, tail))
+    low, high = open_sides(low, high, sided, least=0.0, most=1.0)
+    return Interval(low, high, float(confidence), f"{label}, at least exponential scores")
+
+
+def exponential_variance(area: float, m: int, n: int) -> float:
+    """The variance of an area if scores are exponential (Hanley and McNeil 1982, eq. 2), the smaller of the
+    classes (m, n cases) with the longer tail.
+
+    >>> round(exponential_variance(0.97, 15, 1000) ** 0.5, 4)
+    0.0309
+    """
+    tails = area**2 * (1.0 - area) / (1.0 + area), area * (1.0 - area) ** 2 / (2.0 - area)
+    spread = (max(m, n) - 1) * max(tails) + (min(m, n) - 1) * min(tails)
+    return (area * (1.0 - area) + spread) / (m * n)
+
+
+def _least_area(area: float, m: int, n: int, tail: float) -> float:
+    """The area from which this one is z standard errors away, the errors of exponential scores."""
+    from scipy.optimize import brentq
+    from scipy.special import ndtri
+
+    z = -float(ndtri(tail))
+    if area <= 0.0 or z <= 0.0:
+        return area
+
+    def beyond(least: float) -> float:
+        return area - least - z * math.sqrt(exponential_variance(least, m, n))
+
+    return float(brentq(beyond, 0.0, area, xtol=1e-9)) if beyond(area) < 0.0 else area
+
+
+def cases_to_settle_area(
+    scores: ArrayLike,
+    positive: ArrayLike,
+    limit: float,
+    groups: ArrayLike | None = None,
+    *,
+    confidence: float = 0.95,
+    power: float = POWER,
+) -> int | None:
+    """The total number of cases at which a one-sided bound of the AUC clears the limit with `power`.
+
+    Cases are as these, more of them: each class, and the groups, keep their shares. None if the area is at the limit.
+    """
+    from scipy.special import ndtri
+
+    values, marks = _columns(scores, positive)
+    cases = _Cases(marks, *group_codes(groups, len(marks)))
+    part, n, fewest = _components(values, cases), len(marks), min(cases.units)
+    gap, tail = abs(part.area - limit), 1.0 - confidence
+    if gap == 0.0 or fewest < 2:
+        return None
+    z, up, down = -float(ndtri(tail)), int(marks.sum()), int((~marks).sum())
+    variance = max(_covariance(part, part, cases), 1e-12)
+    freedom = max(1.0, _freedom(part, cases))
+
+    def settles(total: int) -> bool:
+        more = total / n
+        left = gap - float(ndtri(power)) * math.sqrt(variance / more)
+        spread = part.area * (1.0 - part.area)
+        size = more * (spread / variance if spread > 1e-12 else fewest)
+        own = limit * (1.0 - limit) / discounted_size(size, more * freedom, tail)
+        least = exponential_variance(limit, round(up * more), round(down * more))
+        return left > 0.0 and left >= z * math.sqrt(max(own, least))
+
+    return smallest_number(settles, n + 1)
 
 
 def delong(
@@ -368,7 +444,7 @@ def fpr_at_tpr_interval(
     first, last = _quantile_ranks(len(ups), effective, 1.0 - rate, tail)
     most = 1.0 if first < 0 else _rate_from(downs, float(ups[first]))
     least = 0.0 if last >= len(ups) else _rate_from(downs, float(ups[last]))
-    own = clustered_proportion(alarms, codes[~marks], confidence=level)
+    own = clustered_proportion(alarms, codes[~marks], confidence=level, combined=True)
     together = _correlation(below, alarms, marks, codes, count)
     low = at - _joined(at - own.low, at - least, together)
     high = at + _joined(own.high - at, most - at, together)

@@ -54,7 +54,12 @@ def mean_of_proportions(
     means = np.array([values[rows].mean() for rows in members])
     parts = [
         clustered_proportion(
-            values[rows], codes[rows], confidence=confidence, sided=sided, method="clopper_pearson"
+            values[rows],
+            codes[rows],
+            confidence=confidence,
+            sided=sided,
+            method="clopper_pearson",
+            combined=True,
         )
         for rows in members
     ]

@@ -14,6 +14,7 @@ KeptScores(scores=array([0.5, nan]), seconds=0.25)
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import time
@@ -49,6 +50,11 @@ class ChunkCache:
     checked: set[str] = field(default_factory=set, compare=False, repr=False)
     """Chunks whose contents this process has compared with their hashes already."""
 
+    @property
+    def own_folders(self) -> tuple[str, ...]:
+        """Where runs and cache lie: whatever is opened there is not the subject's."""
+        return (f"{self.root.resolve().parent}{os.sep}",)
+
     def folder(self, key: str) -> Path:
         """Where a chunk lies, or will lie."""
         return self.root / key[:2] / key
@@ -65,6 +71,30 @@ class ChunkCache:
             return False
         self.checked.add(key)
         return not about.get(PASSING, 0)
+
+    def rename(self, old: str, new: str) -> None:
+        """Keep a chunk under another key: more is known of what its answers depend on."""
+        if old == new or not self.folder(old).is_dir():
+            return
+        self.drop(new)
+        self.folder(new).parent.mkdir(parents=True, exist_ok=True)
+        self.folder(old).rename(self.folder(new))
+
+    def subject_files(self, subject: str) -> dict[str, list[str]]:
+        """What a subject was seen to open (`files`) and to depend on besides (`unseen`) in earlier runs."""
+        try:
+            found = json.loads((self.root / "subjects" / f"{subject}.json").read_text())
+            return {name: [str(one) for one in found[name]] for name in ("files", "unseen")}
+        except (OSError, ValueError, KeyError, TypeError):
+            return {"files": [], "unseen": []}
+
+    def keep_subject_files(self, subject: str, files: list[str], unseen: list[str]) -> None:
+        """Remember it, whole or not at all."""
+        path = self.root / "subjects" / f"{subject}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = partial_name(path)
+        partial.write_text(json.dumps({"files": files, "unseen": unseen}))
+        partial.replace(path)
 
     def drop(self, key: str) -> None:
         """Forget a chunk, so that it is computed again, and its scores."""

@@ -102,10 +102,10 @@ class ModuleRecord(RecordPart):
 
 
 class FileRecord(RecordPart):
-    """A file of the subject; its path is relative to the assessment file."""
+    """A file that the subject opened, or that it names; its path is relative to the assessment file."""
 
     path: str
-    sha256: str
+    sha256: str = Field(description="Or that it is absent, or that a folder was listed")
     bytes: int
 
 
@@ -116,6 +116,16 @@ class SubjectRecord(RecordPart):
     adapter: str = ""
     version: str = ""
     fingerprint: str = ""
+    classes: list[str] = Field(default_factory=list, description="Of its outputs, in their order")
+    class_order: str = Field(default="", description="Where that order comes from")
+    class_order_given: bool = Field(default=True, description="False: inferred from the labels")
+    not_identified: list[str] = Field(
+        default_factory=list, description="What its answers may depend on besides the files"
+    )
+    preparation: dict[str, str] = Field(
+        default_factory=dict, description="How an image becomes the model's input"
+    )
+    preparation_assumed: bool = Field(default=False, description="The file does not state it")
     modules: list[ModuleRecord] = Field(default_factory=list)
     files: list[FileRecord] = Field(default_factory=list)
 
@@ -245,6 +255,7 @@ class Pair(RecordPart):
     level: Number = None
     truth: str = ""
     prediction: str = ""
+    confidence: Number = None
     clean_prediction: str = ""
     failure: bool | None = Field(
         default=None, description="Null where the file says of no answer that it is wrong"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,8 +23,23 @@ CALIBRATION = "tables/calibration.parquet"
 """The calibration cases, in the form of the table of cases."""
 
 
+CASE_COLUMNS = (
+    *("case", "sample", "group", "role", "circumstance", "level", "status", "error_message"),
+    *("error", "failure", "numerator", "denominator", "truth", "prediction", "prediction_index"),
+    *("confidence", "correct", "found", "missed", "false", "words", "seconds"),
+)
+"""Columns of the table of cases; those of scores have the names of supervisors."""
+
+
 class StoreError(ValueError):
     """A folder that is no run, or one that cannot be read."""
+
+
+def arrow_table(rows: Sequence[Mapping[str, Any]]) -> Any:
+    """Rows as an Arrow table; `.to_pandas()` makes a data frame of it."""
+    import pyarrow as pa
+
+    return pa.Table.from_pylist([dict(row) for row in rows])
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,12 @@ import copy
 import functools
 import hashlib
 import inspect
+import sys
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FunctionType
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -66,6 +66,23 @@ def copied(value: Any) -> Any:
 
 class SubjectError(RuntimeError):
     """The subject cannot be used as it is; the message says what it did and what was expected."""
+
+
+class ClassNames(NamedTuple):
+    """The class that each output position stands for, as a subject says it."""
+
+    names: tuple[str, ...]
+    source: str
+    """Where it says so."""
+
+
+def own_classes(*holders: Any) -> ClassNames | None:
+    """The classes in an attribute `classes_` (scikit-learn's name) of the first of these that has one."""
+    for holder in holders:
+        found = getattr(holder, "classes_", None)
+        if found is not None and not callable(found):
+            return ClassNames(tuple(str(name) for name in found), "the subject's `classes_`")
+    return None
 
 
 @dataclass(frozen=True)
@@ -164,18 +181,20 @@ class FunctionModule:
 
     @property
     def fingerprint(self) -> str:
-        """A hash of the function's name, its source file and the mark.
+        """A hash of the function's name and the mark, which stands for the files it came from.
 
-        Values that the function holds (closure, defaults, its object) are not read. Without a mark
-        such a function gets a fingerprint that is new in every process, so that no answer of
-        another model is used again.
+        A function that was handed in without a mark has a fingerprint that is new in every process:
+        nothing is known of what it holds, and no answer of another model must be used again.
         """
-        source = _source_of(self.function)
         ports = [self.inputs, sorted((p, k.name) for p, k in self.outputs.items()), self.batched]
-        digest = hashlib.blake2b(digest_size=16)
-        digest.update(repr([_name_of(self.function), self.mark, ports]).encode())
-        digest.update((source or b"") if self.mark else (source or self._once.encode()))
-        return digest.hexdigest()
+        content = [_name_of(self.function), self.mark or self._once, ports]
+        return hashlib.blake2b(repr(content).encode(), digest_size=16).hexdigest()
+
+    @property
+    def classes(self) -> ClassNames | None:
+        """From `classes_` on the function, on the object it belongs to, or in its module."""
+        home = sys.modules.get(getattr(self.function, "__module__", None) or "")
+        return own_classes(self.function, getattr(self.function, "__self__", None), home)
 
     @functools.cached_property
     def _once(self) -> str:
@@ -294,20 +313,6 @@ def function_module(
         start=None if start is inspect.Parameter.empty else start,
         mark=mark,
     )
-
-
-def _source_of(function: Callable[..., Any]) -> bytes | None:
-    """The file of a plain function and where it stands there; None if it holds values, or has no
-    file."""
-    if not isinstance(function, FunctionType):
-        return None
-    if function.__closure__ or function.__defaults__ or function.__kwdefaults__:
-        return None
-    path = inspect.getsourcefile(function)
-    if not path or not Path(path).is_file():
-        return None
-    # The line tells apart two lambdas of one file.
-    return f"{function.__code__.co_firstlineno} ".encode() + Path(path).read_bytes()
 
 
 def _name_of(function: Callable[..., Any]) -> str:

@@ -25,7 +25,7 @@ import numpy as np
 
 from roadworthy.data.values import FRAMES, GOAL, Kind
 from roadworthy.registry import did_you_mean
-from roadworthy.subject.module import Module, SubjectError
+from roadworthy.subject.module import ClassNames, Module, SubjectError
 from roadworthy.subject.needs import Output, Passes, Request
 from roadworthy.subject.trace import SYSTEM, Trace
 
@@ -93,6 +93,11 @@ class System:
         """What the system answers."""
         module, port = self.output.split(".", 1)
         return self.modules[module].outputs[port]
+
+    @property
+    def classes(self) -> ClassNames | None:
+        """The order of its classes, if the module that answers says it."""
+        return getattr(self.modules[self.output.split(".", 1)[0]], "classes", None)
 
     @property
     def fingerprint(self) -> str:

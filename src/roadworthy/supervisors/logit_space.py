@@ -113,9 +113,10 @@ class _OfLastLayer(OfClasses, ActivationSupervisor):
             self.notes.append(
                 f"{last.residual:.2g} of the outputs' spread is not linear in the layer {self.layer!r}"
             )
-        if n <= width:
+        if last.rank < width:
             self.notes.append(
-                f"{n} rows do not determine the last layer's weights for {width} activations; those of least norm are taken"
+                f"{n} reference rows vary in {last.rank} of {width} directions; the last layer's weights along the others "
+                "are not identified and count as 0"
             )
         learned = {"width": np.array(width), "weights": last.weights, "bias": last.bias}
         return {**learned, **self._learn_more(activations, classes, last)}

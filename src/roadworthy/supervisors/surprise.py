@@ -45,7 +45,11 @@ class _OfPredictedClass(OfClasses, ActivationSupervisor):
 
     def fit(self, trace: ModuleTrace, truth: Any) -> None:
         """Learn from the rows that have an answer, and note the classes that none of them has."""
+        self._said: dict[str, list[str]] = {}
         super().fit(trace, truth)
+        for what, classes in self._said.items():
+            which = f"class {classes[0]}" if len(classes) == 1 else f"{len(classes)} classes"
+            self.notes.append(f"{which}: {what}")
         width = np.asarray(trace.output).reshape(len(trace), -1).shape[1]
         missing = unseen_classes(width, self._learned["labels"])
         if missing:
@@ -82,7 +86,7 @@ class _OfPredictedClass(OfClasses, ActivationSupervisor):
         own = sorted_rows.rows(i)
         if has_spread(own if columns is None else own[:, columns]):
             return None
-        label, n = sorted_rows.labels[i], len(own)
+        label = sorted_rows.labels[i]
         points, means = sorted_rows.points, sorted_rows.means()
         if columns is not None:
             points, means = points[:, columns], means[:, columns]
@@ -91,20 +95,18 @@ class _OfPredictedClass(OfClasses, ActivationSupervisor):
                 points, centre=means, which=sorted_rows.classes(), device=self.device
             )
         except np.linalg.LinAlgError:
-            self.notes.append(
-                f"class {label}: {n} rows without spread, nor has another class any; distances are Euclidean"
-            )
+            self._say(label, "rows without spread in any class; distances are Euclidean")
             return np.eye(points.shape[1])
-        self.notes.append(
-            f"class {label}: {n} rows without spread; the covariance is that within all classes"
-        )
+        self._say(label, "rows without spread; the covariance is that within all classes")
         return shared.factor
 
-    def _note_shrinkage(self, label: object, n: int, width: int, share: float) -> None:
+    def _say(self, label: object, what: str) -> None:
+        """Remember what was done for a class: one note for all classes with the same."""
+        self._said.setdefault(what, []).append(str(label))
+
+    def _note_shrinkage(self, label: object, share: float) -> None:
         if share:
-            self.notes.append(
-                f"class {label}: the covariance of {width} activations from {n} rows is singular; shrunk by {share:.3g}"
-            )
+            self._say(label, "fewer independent rows than activations; the covariance is shrunk")
 
 
 @register("supervisors", "mdsa")
@@ -112,8 +114,8 @@ class MahalanobisSurprise(_OfPredictedClass):
     """Mahalanobis-distance surprise adequacy: distance from the training activations of the
     predicted class.
 
-    A singular covariance (constant activations, fewer rows than activations) is shrunk by Ledoit
-    and Wolf's rule; `notes` says so.
+    A singular covariance (fewer rows than activations) is shrunk by Ledoit and Wolf's rule, and
+    `notes` says so. Activations that are constant in a class take the mean variance of the others.
     """
 
     name = "mdsa"
@@ -127,7 +129,7 @@ class MahalanobisSurprise(_OfPredictedClass):
             if factor is None:
                 rows = sorted_rows.rows(i)
                 own = Covariance.fit(rows, device=self.device)
-                self._note_shrinkage(label, len(rows), width, own.shrinkage)
+                self._note_shrinkage(label, own.shrinkage)
                 factor = own.factor
             factors[i] = factor
         return {
@@ -194,7 +196,7 @@ class LikelihoodSurprise(_OfPredictedClass):
             columns[i] = np.sort(np.argsort(variance, kind="stable")[width - kept :])
             factor = self._factor(sorted_rows, i, columns[i])
             kernels = KernelDensity.fit(rows[:, columns[i]], factor=factor, device=self.device)
-            self._note_shrinkage(label, len(rows), kept, kernels.shrinkage)
+            self._note_shrinkage(label, kernels.shrinkage)
             points[sorted_rows.starts[i] : sorted_rows.starts[i + 1]] = kernels.points
             centres[i], factors[i] = kernels.centre, kernels.factor
         return {

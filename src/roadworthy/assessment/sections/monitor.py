@@ -19,9 +19,10 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from roadworthy.analysis.observed import Observed
-from roadworthy.analysis.risk.amounts import priced
-from roadworthy.analysis.risk.calibration import CLEAN, Deployed
+from roadworthy.analysis.risk.calibration import CLEAN
+from roadworthy.analysis.risk.placement import Deployed
 from roadworthy.analysis.risk.prototypes import LIVE_PARAMETERS, accuracy_tree, constants_told
+from roadworthy.analysis.risk.tree import priced
 from roadworthy.assessment.observations import Observations, Seen, filtered
 from roadworthy.assessment.recommendation import Recommendation
 from roadworthy.assessment.section import EVERY, Result, Results, Section
@@ -37,7 +38,7 @@ from roadworthy.assessment.sections.risk import (
 from roadworthy.assessment.supervisors import Supervisors, halves
 from roadworthy.execution.plan import Plan
 from roadworthy.monitor.alarm import alarms_per_day
-from roadworthy.monitor.bundle import Bundle, RatePrior
+from roadworthy.monitor.bundle import Bundle, Forecast, RatePrior
 from roadworthy.monitor.compile import (
     EVENTS_PER_DAY,
     TOLERATED,
@@ -45,8 +46,6 @@ from roadworthy.monitor.compile import (
     left_out,
     tolerated,
 )
-from roadworthy.monitor.estimate import Forecast
-from roadworthy.monitor.messages import expected_above
 from roadworthy.monitor.windows import Windows
 from roadworthy.registry import register
 from roadworthy.report import numbers, wording
@@ -384,9 +383,12 @@ def _out_of_place(plan: Plan, bundle: Bundle) -> list[str]:
     risk = plan.spec.part(RISK, RiskSpec)
     if risk is None or risk.tolerable is None:
         return []
-    above = expected_above(bundle.forecast, risk.tolerable, risk.unit)
-    if above is not None:
-        return [above]
+    expected = bundle.forecast
+    if expected is not None and expected.rate > 0.0 and expected.high > risk.tolerable:
+        return [
+            f"With {100 * expected.rate:.3g}% of events shifted, as expected, the expected cost is {expected.risk:.4g} "
+            f"{risk.unit} (up to {expected.high:.4g}), and the limit is {risk.tolerable:g}: expect many alarms; raise the limit"
+        ]
     cost, _, high = bundle.estimator.forecast(1.0)
     if high > risk.tolerable:
         return []

@@ -37,16 +37,16 @@ from roadworthy.analysis.risk.expected_cost import (
 from roadworthy.analysis.risk.prototypes import (
     LIVE_PARAMETERS,
     Constant,
+    Costs,
+    asks_for_alarms,
     constants_told,
     cost_tree,
     known_probability,
     named_outcomes,
-    of_alarms,
     refuse_live_constants,
     several_events,
 )
-from roadworthy.analysis.risk.tolerable import refuse_out_of_reach
-from roadworthy.analysis.risk.tree import Tree, checked
+from roadworthy.analysis.risk.tree import Tree, checked, refuse_out_of_reach
 from roadworthy.assessment.observations import Observations
 from roadworthy.assessment.section import Result, Results, Section, drawn, nothing
 from roadworthy.claims import Quantity
@@ -233,9 +233,8 @@ class RiskSpec(Strict):
         if self.tree is not None:
             return Tree.from_dict(self.tree, unit=self.unit)
         if self.events is not None:
-            return several_events(
-                self.events, self.costs or {}, successive=self.successive, unit=self.unit
-            )
+            costs = Costs(**self.costs or {})
+            return several_events(self.events, costs, successive=self.successive, unit=self.unit)
         return cost_tree(self.costs or {}, unit=self.unit)
 
     def known_constants(self) -> dict[str, Constant]:
@@ -250,9 +249,7 @@ class RiskSpec(Strict):
     @property
     def needs_alarms(self) -> bool:
         """Whether the tree asks what a supervisor says."""
-        return any(
-            of_alarms(name) for name in self.event_tree().parameters if name not in self.constants
-        )
+        return asks_for_alarms(self.event_tree())
 
 
 def in_use(plan: Plan, counted: Collection[str] | None = None) -> dict[str, float]:

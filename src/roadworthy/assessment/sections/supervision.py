@@ -59,6 +59,7 @@ from roadworthy.report.blocks import (
 from roadworthy.spec import Assessment, ClaimSpec, Strict
 from roadworthy.store.record import Record as RunRecord
 from roadworthy.store.record import RecordPart, as_dict
+from roadworthy.store.runs import CASE_COLUMNS
 from roadworthy.subject.needs import Gradient, Passes
 
 PRICES = ("miss", "false_alarm", "prevalence")
@@ -245,6 +246,12 @@ class SupervisionSection(Section):
     def check(self, plan: Plan) -> None:
         """Refuse, before any work, verdicts that could not be given, and claims that could not be judged."""
         spec, given = plan.spec, plan.spec.part("verdicts", VerdictSpec)
+        taken = [s.label for s in plan.supervisions if s.label in CASE_COLUMNS]
+        if taken:
+            raise spec.error(
+                ("supervisors",),
+                f"{taken[0]!r} is a column of the table of cases; rename the supervisor",
+            )
         if given is not None:
             self._check_verdicts(plan, given)
         for i, claim in enumerate(spec.claims):

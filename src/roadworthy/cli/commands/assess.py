@@ -34,9 +34,22 @@ def _assess(
     fresh: Annotated[
         bool, Option("--fresh", help="Compute everything again, whatever is kept.")
     ] = False,
+    group: Annotated[
+        str | None, Option(help="Of a table of answers: the column of what belongs together.")
+    ] = None,
+    task: Annotated[
+        str | None, Option(help="Of a table of answers: classification or regression.")
+    ] = None,
+    drop_unlabelled: Annotated[
+        bool,
+        Option("--drop-unlabelled", help="Of a table of answers: leave rows without truth out."),
+    ] = False,
     json: Json = False,
 ) -> int:
     """Run an assessment: the exit code is the verdict (0 met, 1 breached, 3 inconclusive).
+
+    FILE is an assessment file, or a table of answers (CSV, Parquet, JSON lines) with the columns
+    label and prediction; its other columns are inferred and listed.
 
     What is done is kept: after an interruption, or a change of claims, the same command goes on
     from there. Cases that failed because a server did not answer are computed again.
@@ -45,10 +58,16 @@ def _assess(
         progress.stage("starting", 0)
         from roadworthy.assessment.assess import assess
         from roadworthy.execution.memory import keep_freed_memory
+        from roadworthy.spec import SpecError
+        from roadworthy.spec.answers import assessment_of_answers, is_table
 
         keep_freed_memory()
+        table = is_table(file)
+        options = {"group": group, "task": task, "drop_unlabelled": drop_unlabelled}
+        if any(options.values()) and not table:
+            raise SpecError("--group, --task and --drop-unlabelled are for a table of answers")
         run = assess(
-            file,
+            assessment_of_answers(file, **options) if table else file,  # type: ignore[arg-type]
             runs=runs,
             workers=workers,
             progress=progress,
@@ -63,6 +82,8 @@ def _assess(
             print(registry.get("reports", "json").bind()(run.record), end="")
         else:
             _print(run.record)
+            if table and not run.claims:
+                output.print_lines([_without_claims(file, run.record.measure.name)])
     return exits.VERDICTS[run.verdict]
 
 
@@ -72,6 +93,14 @@ def _command(file: Path, runs: Path | None, workers: int | None) -> str:
     words += ["--runs", runs.name] if runs is not None else []
     words += ["--workers", str(workers)] if workers is not None else []
     return shlex.join(words)
+
+
+def _without_claims(file: Path, measure: str) -> str:
+    from roadworthy.cli.commands.init import LIMITS
+
+    side, limit, _ = LIMITS.get(measure, ("min", 0.9, 0.7))
+    claim = f"claims: [{{id: C-1, {measure}: {{{side}: {limit}}}}}]"
+    return f"No claims. `roadworthy init {file.name}` writes an assessment file; add for example {claim}"
 
 
 def _print(run: Record) -> None:

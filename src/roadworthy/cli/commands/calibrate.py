@@ -77,7 +77,8 @@ def _calibrate(
     """
     from roadworthy.cli.options import chosen_tree, refuse_no_folder, refuse_own_input
     from roadworthy.data.samples import DataError
-    from roadworthy.monitor.compile import calibrate, pace, read_table, stem, summarise
+    from roadworthy.data.scores import read_scores
+    from roadworthy.monitor.compile import NEEDS, calibrate, pace, stem, summarise
 
     chosen, constants, assumed = chosen_tree(cost or [], unit, tree)
     if events_per_day is not None and not LEAST <= events_per_day <= MOST:
@@ -89,8 +90,9 @@ def _calibrate(
     refuse_own_input("--out", target, scores, tree)
     if target.suffix.lower() != ".json":
         raise DataError(f"--out {target}: the name of a bundle must end in .json")
-    table = read_table(
+    table = read_scores(
         scores,
+        needs=NEEDS,
         kind=kind,
         correct=correct,
         clean=clean or None,
@@ -143,7 +145,7 @@ def _notes(bundle: Bundle, *, paced: bool) -> list[str]:
 
 def alarm_in_words(bundle: Bundle) -> str:
     """The rule of the alarm."""
-    from roadworthy.analysis.risk.amounts import priced
+    from roadworthy.analysis.risk.tree import priced
 
     rule, calibration = bundle.alarm, bundle.calibration
     assert rule is not None and bundle.tolerable is not None, "calibrate sets a limit"
@@ -221,7 +223,7 @@ def _print(
 
 def _forecast(bundle: Bundle) -> list[str]:
     """The cost to expect, if somebody said how much shift to expect."""
-    from roadworthy.analysis.risk.amounts import amount, priced
+    from roadworthy.analysis.risk.tree import amount, priced
 
     found = bundle.forecast
     if found is None or not found.rate:

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from roadworthy.analysis.comparison import Change
 
 
+SHOWN = 4
+"""Files that are named."""
+ALARMS = ("alarm_rate", "false_alarm_rate")
+"""Shares of cases with an alarm: at 0 the supervisor is silent, and that is no improvement."""
 NOTHING: tuple[Any, ...] = (None, "", [], {})
 """Values of a field that is not set."""
 
@@ -31,9 +35,9 @@ def _compare(
     second: Annotated[Path, Argument(help="The later run's folder.")],
     json: Json = False,
 ) -> None:
-    """Compare two runs: files, claims and findings (second minus first)."""
+    """Compare two runs: subject, claims, the main measure and findings (second minus first)."""
     from roadworthy.analysis.comparison import compare as changes_between
-    from roadworthy.analysis.comparison import incomparable, spec_differences
+    from roadworthy.analysis.comparison import incomparable, spec_differences, subject_differences
     from roadworthy.assessment.judgement import recorded
     from roadworthy.store import RunFolder, StoreError
 
@@ -45,9 +49,13 @@ def _compare(
         )
     changes = sorted(changes_between(before, after), key=_size, reverse=True)
     clear = [c for c in changes if c.direction != "no clear change"]
+    measure = before.record["measure"]["name"]
+    main = next((c for c in changes if c.quantity == measure and str(c.about) == "clean"), None)
     content = {
         "first": _head(first, before.record),
         "second": _head(second, after.record),
+        "subject": subject_differences(before.record["subject"], after.record["subject"]),
+        "main": main and main.to_dict(),
         "notes": list(comparable.notes),
         "spec": [
             {"field": field, "first": a, "second": b}
@@ -64,7 +72,7 @@ def _compare(
     if json:
         output.print_json(content)
     else:
-        _print(content, clear)
+        _print(content, clear, main)
 
 
 def _by_id(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -110,28 +118,26 @@ def _claims(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[dict[st
     return found
 
 
-def _print(content: dict[str, Any], clear: Sequence[Change]) -> None:
-    lines = [f"note: {note}" for note in content["notes"]]
+def _print(content: dict[str, Any], clear: Sequence[Change], main: Change | None) -> None:
+    differs, version = content["subject"], content["first"]["version"]
+    lines = []
+    if differs and version and version == content["second"]["version"]:
+        lines.append(f"warning: Both runs are of version {version}, and the subject differs.")
+    lines += [f"note: {note}" for note in content["notes"]]
     for side in ("first", "second"):
         head = content[side]
-        version = f", version {head['version']}" if head["version"] else ""
-        lines.append(f"{side:<7} {head['folder']}: {head['verdict']}{version}")
-    same = content["first"]["fingerprint"] == content["second"]["fingerprint"]
-    output.print_lines([*lines, f"The subject {'is the same in both' if same else 'differs'}."])
-    _table("Spec", ["Field", "First", "Second"], [[*d.values()] for d in content["spec"]])
+        named = f", version {head['version']}" if head["version"] else ""
+        lines.append(f"{side:<7} {head['folder']}: {head['verdict']}{named}")
+    lines.append(
+        f"Subject: {', '.join(differs[:SHOWN]) + ' differ' if differs else 'the same in both'}."
+    )
+    output.print_lines(lines)
     claims = [[c["id"], c["text"], c["first"], c["second"]] for c in content["claims"]]
     _table("Claims that changed", ["Id", "Claim", "First", "Second"], claims)
-    found = [
-        [
-            f"{c.quantity} | {c.about}",
-            f"{c.first:.4g}",
-            f"{c.second:.4g}",
-            f"{c.second - c.first:+.4g} [{c.interval.low:+.4g}, {c.interval.high:+.4g}]",
-            c.direction,
-        ]
-        for c in clear
-    ]
-    _table("Clear changes", ["Finding", "First", "Second", "Difference", ""], found)
+    heads = ["Finding", "First", "Second", "Difference", ""]
+    _table("Main measure", heads, [_row(main)] if main else [])
+    _table("Spec", ["Field", "First", "Second"], [[*d.values()] for d in content["spec"]])
+    _table("Clear changes", heads, [_row(c) for c in clear if c is not main])
     one = content["only_in_one"]
     output.print_lines(
         [
@@ -140,6 +146,18 @@ def _print(content: dict[str, Any], clear: Sequence[Change]) -> None:
             *([f"{one:,} findings are in only one of the runs."] if one else []),
         ]
     )
+
+
+def _row(change: Change) -> list[str]:
+    interval = change.interval
+    vanished = change.quantity in ALARMS and change.first > 0.0 == change.second
+    return [
+        f"{change.quantity} | {change.about}",
+        f"{change.first:.4g}",
+        f"{change.second:.4g}",
+        f"{change.second - change.first:+.4g} [{interval.low:+.4g}, {interval.high:+.4g}]",
+        "no alarm any more" if vanished else change.direction,
+    ]
 
 
 def _table(title: str, headers: list[str], rows: list[list[Any]]) -> None:

@@ -35,7 +35,9 @@ def add_to(app: typer.Typer) -> None:
 
 
 def _init(
-    file: Annotated[Path, Argument(help="The file to write.")] = Path("assessment.yaml"),
+    file: Annotated[
+        Path, Argument(help="The file to write, or a table of answers to write one for.")
+    ] = Path("assessment.yaml"),
     subject: Annotated[
         str | None, Option(help="A .py file, .onnx, weights, an http:// address, or predictions.")
     ] = None,
@@ -52,7 +54,11 @@ def _init(
     """
     from roadworthy.cli import discovery
     from roadworthy.spec import Assessment, SpecError
+    from roadworthy.spec.answers import is_table
 
+    if file.is_file() and is_table(file):
+        _init_answers(file)
+        return
     if file.exists():
         raise SpecError(f"{file} exists; remove it, or name another file")
     base = file.resolve().parent
@@ -63,7 +69,7 @@ def _init(
     chosen_data = _chosen(data, sets, base, "data")
     what = discovery.subject_at(chosen_subject, base)
     held = discovery.data_at(chosen_data, base, target=target)
-    text = draft(file.name, base.name or "assessment", what, held)
+    text = draft(file.name, base.name or "assessment", what, held, base)
     Assessment.parse(text, file)
     file.write_text(text, encoding="utf-8")
     print(f"wrote {file}: {held.task}, subject {chosen_subject}, data {chosen_data}")
@@ -73,6 +79,28 @@ def _init(
         print(f"next: roadworthy cases export {file} --out cases   (to make {chosen_subject})")
     else:
         print(f"next: roadworthy assess {file}")
+
+
+def _init_answers(table: Path) -> None:
+    """Write the assessment file of a table of answers beside it."""
+    from roadworthy.data.answers import read_answers
+    from roadworthy.spec import SpecError
+    from roadworthy.spec.answers import FILE, text_of_answers
+
+    file = table.parent / FILE
+    if file.exists():
+        raise SpecError(f"{file} exists; remove it first")
+    text, found = text_of_answers(table), read_answers(table)
+    said = [f"# {note}" for note in found.notes]
+    order = (
+        f"# Classes: {', '.join(found.classes)}" if found.classes else "# Numbers are predicted."
+    )
+    lines = [*said, order, text, "# Examples; set your own limits.", "claims:"]
+    file.write_text(
+        "\n".join([*lines, *_claims(found.task, active=False)]) + "\n", encoding="utf-8"
+    )
+    print(f"wrote {file}: {found.task}, {len(found.ids):,} answers of {table.name}")
+    print(f"next: roadworthy assess {file}")
 
 
 def _chosen(given: str | None, found: list[str], base: Path, what: str) -> str:
@@ -100,9 +128,10 @@ def _seen_from(base: Path, given: str) -> str:
     return f"{Path(os.path.relpath(path.resolve(), base)).as_posix()}{colon}{name}"
 
 
-def draft(file: str, name: str, subject: Discovery, data: Discovery) -> str:
+def draft(file: str, name: str, subject: Discovery, data: Discovery, base: Path) -> str:
     """The text of the file."""
-    from roadworthy.data.values import CLASS_SCORES, TASKS
+    from roadworthy.cli.discovery import preparation_at
+    from roadworthy.data.values import CLASS_SCORES, IMAGE, TASKS
 
     task = data.task
     scored = TASKS[task].output is CLASS_SCORES
@@ -121,6 +150,13 @@ def draft(file: str, name: str, subject: Discovery, data: Discovery) -> str:
         f"subject:{CHECK * subject.guessed}",
         f"  task: {task}",
         *(f"  {key}: {_plain(content)}" for key, content in subject.keys.items()),
+        *(
+            [f"  # classes: {_plain([*data.classes])}   # outputs, in their order; assumed"]
+            * bool(data.classes)
+        ),
+        *_prepared(
+            *preparation_at(subject, base), asked=TASKS[task].input is IMAGE, keys=subject.keys
+        ),
         '  # version: "1.0"',
         "",
         "data:",
@@ -146,6 +182,15 @@ def draft(file: str, name: str, subject: Discovery, data: Discovery) -> str:
         *_claims(task, active=active),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _prepared(
+    content: Mapping[str, Any], stated: bool, *, asked: bool, keys: Mapping[str, Any]
+) -> list[str]:
+    """The line that says how images become the model's input."""
+    if not asked or not {"torch", "onnx", "server"} & set(keys):
+        return []
+    return [f"  input: {_flow(content)}{'' if stated else '   # assumed'}"]
 
 
 def _circumstances(task: str) -> dict[str, dict[str, Any]]:

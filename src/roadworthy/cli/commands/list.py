@@ -7,10 +7,11 @@ import inspect
 import re
 import typing
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer import Argument
+from typer import Argument, Option
 
 from roadworthy.cli import output
 from roadworthy.cli.options import Json
@@ -42,24 +43,49 @@ def list_components(
     room: Annotated[
         str | None, Argument(metavar="[TYPE]", help="loaders, measures, transforms, supervisors, …")
     ] = None,
+    check: Annotated[
+        str | None,
+        Option(
+            help="Check one of them, or one of your own: roadworthy list transforms --check mine.py:darken"
+        ),
+    ] = None,
     json: Json = False,
-) -> None:
+) -> int:
     """List the components by type; with a TYPE, their parameters and levels too."""
     from roadworthy import registry
 
+    if check is not None:
+        return _check(room, check)
     rooms = [room] if room else list(registry.ROOMS)
     found = {name: [_described(c) for c in registry.components(name).values()] for name in rooms}
     if json:
         output.print_json(found)
-        return
+        return 0
     for name, components in found.items():
         output.print_lines([name, *_lines(components, whole=room is not None)])
+        output.print_lines(f"  {one}: {why}" for one, why in registry.unloadable(name).items())
         if name == "estimators":
             from roadworthy.analysis.simulation.estimators import OF_ANOTHER_KIND
 
             others = [f"  {other}  {summary}" for other, summary in OF_ANOTHER_KIND.items()]
             output.print_lines(["", "  only in `roadworthy simulate`", *others])
         output.print_lines([""])
+    return 0
+
+
+def _check(room: str | None, name: str) -> int:
+    """Try a component against the rules of its type; 1 if it breaks one."""
+    from roadworthy import conformance
+    from roadworthy.spec import SpecError
+    from roadworthy.spec.own import PLAIN, is_own, own_component
+
+    if room not in PLAIN and (room is None or is_own(name)):
+        raise SpecError(f"name the type before --check: {', '.join(PLAIN)}")
+    if is_own(name):
+        own_component(room, name, Path.cwd())
+    broken = conformance.check(room, name)
+    output.print_lines([f"  {v.rule}: {v.found}" for v in broken] or [f"{name} keeps every rule."])
+    return 1 if broken else 0
 
 
 def _described(component: Component) -> dict[str, Any]:

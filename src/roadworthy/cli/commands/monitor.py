@@ -204,7 +204,7 @@ def _merge(
 
 def _figures(window: Mapping[str, Any]) -> str:
     """The estimates of a window, by the scores and by labels."""
-    from roadworthy.analysis.risk.amounts import amount
+    from roadworthy.analysis.risk.tree import amount
 
     def figures(found: Mapping[str, Any]) -> str:
         accuracy, low, high = (f"{found[f'accuracy{end}']:.1%}" for end in ("", "_low", "_high"))
@@ -222,7 +222,7 @@ def _figures(window: Mapping[str, Any]) -> str:
 
 def _verdict(monitor: Monitor, windows: list[dict[str, Any]], *, silent: bool) -> str:
     """Whether the alarm of all replicas together is on."""
-    from roadworthy.analysis.risk.amounts import priced
+    from roadworthy.analysis.risk.tree import priced
 
     limit = monitor.bundle.tolerable
     if monitor.alarm:

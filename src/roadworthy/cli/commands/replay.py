@@ -131,7 +131,7 @@ def _evenly(windows: Sequence[ReplayedWindow], most: int = ROWS) -> Sequence[Rep
 
 
 def _print(path: Path, stream: Path, found: Replay, windows: Sequence[ReplayedWindow]) -> None:
-    from roadworthy.analysis.risk.amounts import amount
+    from roadworthy.analysis.risk.tree import amount
 
     bundle = found.bundle
     columns = {
@@ -221,7 +221,7 @@ def _ending(found: Replay) -> list[str]:
 
 
 def _alarm(found: Replay, alarm: Alarm) -> str:
-    from roadworthy.analysis.risk.amounts import amount, priced
+    from roadworthy.analysis.risk.tree import amount, priced
 
     bundle = found.bundle
     when = f" ({date_text(alarm.time)})" if not math.isnan(alarm.time) else ""
@@ -239,7 +239,7 @@ def _alarm(found: Replay, alarm: Alarm) -> str:
 
 
 def _no_alarm(found: Replay) -> str:
-    from roadworthy.analysis.risk.amounts import priced
+    from roadworthy.analysis.risk.tree import priced
 
     limit = priced(found.bundle.tolerable or 0.0, found.bundle.unit)
     if found.above is None:
@@ -269,7 +269,9 @@ def _silent(found: Replay) -> list[str]:
 
 def _revealed(found: Replay) -> list[str]:
     """The estimates against known outcomes."""
-    compared, sample = found.compared, found.sample
+    from roadworthy.statistics import wilson
+
+    compared, (known, right) = found.compared, found.outcomes
     if compared is not None:
         share = percent(compared.covered / compared.windows)
         lines = [
@@ -277,16 +279,16 @@ def _revealed(found: Replay) -> list[str]:
             f"{many(compared.windows, 'window')} ({share}); mean absolute error "
             f"{100 * compared.mean_absolute_error:.1f} points."
         ]
-        if found.missed:
-            lines.append(f"No alarm was on in {many(found.missed, 'window')} above the limit.")
+        if missed := compared.above_tolerable_without_alarm:
+            lines.append(f"No alarm was on in {many(missed, 'window')} above the limit.")
         return lines
-    if sample is None:
+    if not known:
         return []
-    estimate = "no estimate" if sample.estimate is None else f"estimate {sample.estimate:.0%}"
+    bounds = wilson(right, known)
     return [
-        f"Truth of a sample: {sample.right:,} of {sample.known:,} known answers are right, "
-        f"{sample.share:.0%} [{sample.low:.0%}, {sample.high:.0%}] if drawn at random; {estimate}. "
-        "Intervals are compared only if 90% of a window's outcomes are known."
+        f"Truth of a sample: {right:,} of {known:,} known answers are right, {right / known:.0%} "
+        f"[{bounds.low:.0%}, {bounds.high:.0%}] if drawn at random. Intervals are compared only if "
+        "90% of a window's outcomes are known."
     ]
 
 
@@ -298,7 +300,7 @@ def _content(
     from roadworthy.web.views import risk_view
 
     bundle, calibration = found.bundle, found.bundle.calibration
-    compared, sample = found.compared, found.sample
+    compared, (known, right) = found.compared, found.outcomes
     return {
         "bundle": str(path),
         "bundle_id": bundle.id,
@@ -329,13 +331,8 @@ def _content(
             | {"time": None if math.isnan(alarm.time) else alarm.time}
             for alarm in found.alarms
         ],
-        "truth": compared
-        and {
-            **compared._asdict(),
-            "above_tolerable_without_alarm": found.missed,
-            "said": _revealed(found)[1:],
-        },
-        "known_outcomes": sample and {**sample._asdict(), "all_known": found.outcomes[0]},
+        "truth": compared and {**compared._asdict(), "said": _revealed(found)[1:]},
+        "known_outcomes": {"known": known, "right": right} if known else None,
         "warnings": list(bundle.warnings),
         "notes": _notes(found),
     }

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roadworthy.analysis.risk.amounts import priced
 from roadworthy.cli import output
 from roadworthy.cli.options import Json
 from roadworthy.cli.output import cost_of, many, print_lines, print_table
@@ -31,6 +30,10 @@ if TYPE_CHECKING:
 
 NAMES = {"event_tree": "event tree (roadworthy)", "cbpe": "confidence (CBPE)"}
 """Estimators that are no registered components; those have titles."""
+OUTSIDE = "a share of alarms outside [FPR, TPR]"
+MEANING = (
+    "The estimate is then 0 or 1; without shift, chance alone does this in half of the windows."
+)
 ARRIVING = 50
 """Events that a monitor gets at a time, so that it knows no more of what comes than in use."""
 
@@ -125,7 +128,7 @@ def _print(title: str, simulated: Simulated) -> None:
         ]
     )
     (_by_detector if len(simulated.cases) > 1 else _by_estimator)(simulated)
-    print_lines(f"flag: {_explained(simulated, flag)}" for flag in simulated.flags)
+    print_lines(_outside(simulated))
     records = [case.alarms for case in simulated.cases if case.alarms is not None]
     if records:
         print_lines([_alarms(sum(records[1:], records[0]), simulated)])
@@ -134,7 +137,7 @@ def _print(title: str, simulated: Simulated) -> None:
 def _by_estimator(simulated: Simulated) -> None:
     """One row an estimator, for one source."""
     (case,) = simulated.cases
-    header = ["", "Rate", "Accuracy", cost_of(simulated.unit), "Estimated"]
+    header = ["", "Rate", "Accuracy", cost_of(simulated.experiment.tree.unit), "Estimated"]
     rows = [
         [
             _title(name),
@@ -189,28 +192,30 @@ def _title(name: str) -> str:
     return str(known[name].traits.get("title", name)) if name in known else NAMES.get(name, name)
 
 
-def _explained(simulated: Simulated, flag: str) -> str:
-    """By estimator, the share of windows with a flag, and what it means."""
+def _outside(simulated: Simulated) -> list[str]:
+    """By estimator, in how many windows alarms are fewer or more than any rate explains."""
+    cases = simulated.cases
     shares = {
-        name: sum(c.flags[name].get(flag, 0.0) for c in simulated.cases) / len(simulated.cases)
-        for name in simulated.cases[0].flags
+        name: sum(case.outside.get(name, 0.0) for case in cases) / len(cases)
+        for name in cases[0].errors
     }
-    where = ", ".join(f"{_title(name)} {share:.0%}" for name, share in shares.items() if share)
-    meaning = simulated.to_dict()["flags"][flag]
-    return f"{flag} ({where} of windows){f': {meaning}' if meaning else ''}."
+    where = ", ".join(f"{share:.0%} ({_title(name)})" for name, share in shares.items() if share)
+    return [f"note: Windows with {OUTSIDE}: {where}. {MEANING}"] if where else []
 
 
 def _alarms(record: AlarmRecord, simulated: Simulated) -> str:
     """How late alarms were, how many were missed, and how many were raised without need."""
-    limit = f"above {priced(simulated.tolerable or 0.0, simulated.unit)}"
+    from roadworthy.analysis.risk.tree import priced
+
+    made = simulated.experiment
+    limit = f"above {priced(made.tolerable or 0.0, made.tree.unit)}"
     said = [f"Alarms: due in {record.due:,} stretches {limit}."]
     if record.delays:
         late = sorted(record.delays)
         median, most = late[len(late) // 2], late[-1]
         said.append(f"Raised in {len(late)}, after {median:,} events (median; at most {most:,}).")
     if record.missed:
-        short = f"{record.missed_shorter_than_window} of them shorter than the alarm's window"
-        said.append(f"Missed: {record.missed}, {short} of {simulated.alarm_window:,} events.")
+        said.append(f"Missed: {record.missed}.")
     said.append(
         f"False alarms: {record.false} in {many(record.quiet_events, 'event')} without shift."
     )

@@ -114,8 +114,10 @@ class CsvTable:
     @classmethod
     def read(cls, file: Path) -> CsvTable:
         """A CSV file (or TSV, by its name); every row must have a cell for each column."""
-        text = io.StringIO(read_text(file), newline="")
-        reader = csv.reader(text, delimiter="\t" if file.suffix == ".tsv" else ",", strict=True)
+        content = read_text(file)
+        reader = csv.reader(
+            io.StringIO(content, newline=""), delimiter=_delimiter(file, content), strict=True
+        )
         rows, lines, header = [], [], None
         try:
             for row in reader:
@@ -179,6 +181,14 @@ class CsvTable:
                         "fill the cell or leave the row out"
                     )
         return values
+
+
+def _delimiter(file: Path, content: str) -> str:
+    """A tab in TSV, a comma in CSV; a semicolon if the first line has only those."""
+    if file.suffix == ".tsv":
+        return "\t"
+    header = content.partition("\n")[0]
+    return ";" if ";" in header and "," not in header else ","
 
 
 def typed(cells: Sequence[str]) -> np.ndarray:

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from roadworthy.data.loaders.files import SUFFIXES, Files, image_files, located, read_image
-from roadworthy.data.loaders.joining import Samples, label_indices, reads
+from roadworthy.data.loaders.joining import Samples, in_order, label_indices, reads
 from roadworthy.data.samples import DataError
 from roadworthy.data.values import IMAGE, LABEL
 from roadworthy.registry import register
@@ -63,8 +63,8 @@ def _labels(
             f"{folder}: {len(flat)} image(s) lie beside the class folders ({flat[0]!r}); move each into the folder of its class"
         )
     words = [i.split("/")[0] for i in ids]
-    known = classes or tuple(
-        sorted(d.name for d in folder.iterdir() if d.is_dir() and not d.name.startswith("."))
+    known = classes or in_order(
+        d.name for d in folder.iterdir() if d.is_dir() and not d.name.startswith(".")
     )
     empty = sorted(set(known) - set(words)) if classes is None else []
     if empty:

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ class Samples:
     group: str | None = None
     name: str = ""
     licence: str = ""
+    notes: tuple[str, ...] = ()
 
 
 def _common(
@@ -70,6 +72,11 @@ def reads(read: Callable[..., Samples]) -> Callable[..., Dataset]:
         if "classes" in own.parameters:
             given["classes"] = names
         found = read(base=base, **given)
+        if found.classes is None and names and found.target_kind is LABEL and _whole(names):
+            # Classes that are numbers name the labels; otherwise whole numbers are positions.
+            words = [str(label) for label in found.targets]
+            where = lambda row: f"{found.source}, row {row}"  # noqa: E731
+            found = replace(found, targets=label_indices(words, names, where=where))
         found = replace(found, name=common["name"] or found.name, classes=found.classes or names)
         data = _assembled(found, base, common["metadata"], common["group"])
         if limit is not None and limit < 1:
@@ -112,6 +119,7 @@ def _assembled(found: Samples, base: Path, metadata: str | None, group: str | No
         classes=found.classes,
         source=str(source),
         licence=found.licence,
+        notes=found.notes,
     )
 
 
@@ -140,8 +148,30 @@ def labelled(
     """
     if classes is None and all(WHOLE.fullmatch(w) and int(w) >= 0 for w in words):
         return np.array([int(w) for w in words], dtype=np.int64), None
-    known = tuple(sorted({w for w in words if w})) if classes is None else classes
+    known = in_order({w for w in words if w}) if classes is None else classes
     return label_indices(words, known, where=where), known
+
+
+def _whole(names: Iterable[str]) -> bool:
+    return all(name.lstrip("-").isdecimal() for name in names)
+
+
+def in_order(names: Iterable[str]) -> tuple[str, ...]:
+    """Class names in their order: whole numbers by value, others as text.
+
+    >>> in_order({"10", "9", "2"}), in_order({"10", "9", "other"})
+    (('2', '9', '10'), ('10', '9', 'other'))
+    """
+    found = set(names)
+    if not _whole(found):
+        return tuple(sorted(found))
+    ordered = tuple(sorted(found, key=lambda name: (int(name), name)))
+    for one, other in pairwise(ordered):
+        if int(one) == int(other):
+            raise DataError(
+                f"the labels {one!r} and {other!r} are one number; write it in one way, or name the classes under classes"
+            )
+    return ordered
 
 
 def label_indices(

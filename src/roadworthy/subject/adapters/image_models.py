@@ -218,6 +218,8 @@ class InputPreparation:
     channels: Literal[1, 3] | None = None
     """Grey is repeated, colour weighted to grey, alpha dropped; None leaves the channels as they
     are."""
+    colour: Literal["rgb", "bgr"] = "rgb"
+    """The order of the channels that the model takes; images are read as RGB."""
     dtype: Literal["float32", "float16", "float64", "uint8"] = "float32"
 
     __pydantic_config__ = {"extra": "forbid"}
@@ -229,6 +231,20 @@ class InputPreparation:
                 raise SubjectError(
                     f"input.{name} is {given}; it divides the pixels and must be above 0"
                 )
+
+    def facts(self) -> dict[str, str]:
+        """What happens to an image, for the report."""
+        range_ = "pixels as they are" if self.dtype == "uint8" else "pixels over white: 0 to 1"
+        return {
+            "range": range_ if self.scale is None else f"pixels / {self.scale:g}",
+            "mean": "0" if self.mean is None else str(self.mean),
+            "deviation": "1" if self.std is None else str(self.std),
+            "layout": self.layout,
+            "channels": "as in the image" if self.channels is None else str(self.channels),
+            "colour order": self.colour.upper(),
+            "size": "as in the image",
+            "type": self.dtype,
+        }
 
     def __call__(self, images: Sequence[Any] | np.ndarray) -> np.ndarray:
         """The batch, (n, c, h, w) or (n, h, w, c); images that cannot stand in one batch raise
@@ -262,6 +278,8 @@ class InputPreparation:
         divisor = self._divisor(images.dtype)
         working = np.float64 if self.dtype == "float64" else np.float32
         values = _with_channels(images, self.channels)
+        if self.colour == "bgr":
+            values = values[..., ::-1]
         if (
             divisor == 1
             and self.mean is None

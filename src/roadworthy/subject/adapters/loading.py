@@ -22,7 +22,7 @@ import importlib.util
 import sys
 import sysconfig
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
@@ -31,7 +31,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from roadworthy.registry import did_you_mean
-from roadworthy.subject.module import SubjectError
+from roadworthy.subject.module import ClassNames, SubjectError
 
 _SUBJECTS: set[str] = set()
 """Folders of subjects that stay importable."""
@@ -78,6 +78,32 @@ def named_files(paths: Sequence[str], base: Path) -> tuple[Path, ...]:
         else:
             found[existing_file(path, base, what="file")] = None
     return tuple(found)
+
+
+CLASS_KEYS = ("names", "classes", "class_names", "labels", "id2label")
+"""Where exporters write the names of classes."""
+
+
+def classes_in(stored: Mapping[str, Any], where: str) -> ClassNames | None:
+    """Names of classes in metadata: a list, or a mapping from position to name, as values or as text.
+
+    >>> classes_in({"names": "{0: 'cat', 1: 'dog'}"}, "metadata of pets.onnx")
+    ClassNames(names=('cat', 'dog'), source='metadata of pets.onnx, key names')
+    """
+    for key in (k for k in CLASS_KEYS if k in stored):
+        found = stored[key]
+        if isinstance(found, str):
+            try:
+                found = ast.literal_eval(found)
+            except (ValueError, SyntaxError):
+                continue
+        if isinstance(found, Mapping):
+            places = {int(k): v for k, v in found.items() if str(k).isdecimal()}
+            whole = sorted(places) == list(range(len(found)))
+            found = [places[i] for i in sorted(places)] if whole else None
+        if isinstance(found, list | tuple) and found:
+            return ClassNames(tuple(map(str, found)), f"{where}, key {key}")
+    return None
 
 
 def existing_file(path: str, base: Path, *, what: str) -> Path:

@@ -48,8 +48,8 @@ from roadworthy.subject.adapters.image_models import (
     takes_images,
     tensor_answers,
 )
-from roadworthy.subject.adapters.loading import digest_of, existing_file
-from roadworthy.subject.module import Answers, Context, SubjectError
+from roadworthy.subject.adapters.loading import classes_in, digest_of, existing_file
+from roadworthy.subject.module import Answers, ClassNames, Context, SubjectError
 from roadworthy.subject.needs import PENULTIMATE, Input, Layer, Request
 from roadworthy.subject.system import System, single
 
@@ -225,6 +225,23 @@ class OnnxModule(ImageModule):
             self.kind.name,
             run,
         )
+
+    @cached_property
+    def classes(self) -> ClassNames | None:
+        """Names in the file's metadata, or in a node that lists its class labels (scikit-learn)."""
+        stored = self.session.get_modelmeta().custom_metadata_map
+        named = classes_in(stored, f"metadata of {self.files[0].name}")
+        if named is not None or not _has_onnx():
+            return named
+        import onnx
+
+        graph = onnx.load(str(self.files[0]), load_external_data=False).graph
+        listed = (a for n in graph.node for a in n.attribute if a.name.startswith("classlabels_"))
+        for attribute in listed:
+            words = [w.decode() for w in attribute.strings] or [str(i) for i in attribute.ints]
+            if words:
+                return ClassNames(tuple(words), f"class labels in {self.files[0].name}")
+        return None
 
     @cached_property
     def layers(self) -> Layers:

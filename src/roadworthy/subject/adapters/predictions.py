@@ -28,6 +28,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from roadworthy.data.answers import SUFFIXES as TABLES
+from roadworthy.data.answers import has_both, read_answers
 from roadworthy.data.loaders.files import CsvTable, read_json
 from roadworthy.data.samples import DataError
 from roadworthy.data.values import (
@@ -36,6 +38,7 @@ from roadworthy.data.values import (
     EPISODE,
     TEXT,
     TRACKS,
+    VECTOR,
     Boxes,
     Episode,
     Kind,
@@ -43,7 +46,7 @@ from roadworthy.data.values import (
 )
 from roadworthy.registry import register
 from roadworthy.subject.adapters.loading import digest_of, existing_file
-from roadworthy.subject.module import Answers, Context, SubjectError
+from roadworthy.subject.module import Answers, ClassNames, Context, SubjectError
 from roadworthy.subject.needs import Input, Output, Request
 from roadworthy.subject.system import System, single
 
@@ -58,6 +61,8 @@ KEYS: dict[str, tuple[str, ...]] = {
 """The fields of a row that hold a prediction, by the kind of value."""
 LABEL, ERROR = "label", "error"
 LAST_NUMBER = re.compile(r"\d+$")
+BEFORE_CLASS = re.compile(r"^(p|prob|score)_")
+"""What may stand before the name of a class in a header."""
 
 
 @register("adapters", "predictions")
@@ -67,15 +72,18 @@ def predictions(
     base: Path,
     task: Task,
     version: str = "",
-    classes: int | None = None,
+    classes: int | list[str | int] | None = None,
     annotations: str | None = None,
 ) -> System:
     """A file, or a folder of files, of predictions by case id: JSON lines, CSV, Parquet, npz or COCO results.
 
-    `classes` says how many there are where files hold bare labels; `annotations` is the COCO file whose image and
-    category ids the COCO results use.
+    `classes` says how many there are (or names them) where files hold bare labels; `annotations` is the COCO file whose
+    image and category ids the COCO results use.
     """
     kind, files = task.output, _files(path, base)
+    if len(files) == 1 and kind in (CLASS_SCORES, VECTOR) and _has_truth(files[0]):
+        return single(_answered(files[0], task), task.input, version=version)
+    classes = len(classes) if isinstance(classes, list) else classes
     how = _reading(kind, classes, annotations, base)
     parts = [_read(file, how) for file in files]
     rows = [row for part in parts for row in part.rows]
@@ -88,8 +96,51 @@ def predictions(
         absent=Boxes.of([]) if any(part.absent_is_empty for part in parts) else None,
         mark=f"{classes} {annotations and existing_file(annotations, base, what='COCO file').read_text()}",
         files=files,
+        classes=_classes(parts),
     )
     return single(module, task.input, version=version)
+
+
+def _has_truth(file: Path) -> bool:
+    """Whether a file is a table of answers beside the truth, not of answers alone."""
+    if file.suffix.lower() not in TABLES:
+        return False
+    try:
+        return has_both(file) or bool(read_answers(file).ids)
+    except DataError:
+        return False
+
+
+def _answered(file: Path, task: Task) -> PredictionsModule:
+    """The answers of a table that has the truth beside them."""
+    try:
+        found = read_answers(file, task=task.name, drop_unlabelled=True)
+    except DataError as error:
+        raise SubjectError(str(error)) from error
+    rows = found.answers[:, None].astype(np.float64)
+    if found.classes:
+        given = np.eye(len(found.classes))[np.maximum(found.answers, 0)]
+        rows = given if found.scores is None else found.scores
+    empty = found.answers < 0 if found.classes else np.zeros(len(rows), dtype=bool)
+    return PredictionsModule(
+        task.output,
+        file.name,
+        {case: at for at, case in enumerate(found.ids)},
+        rows,
+        {found.ids[i]: f"no prediction in {file.name}" for i in np.flatnonzero(empty).tolist()},
+        files=(file,),
+        classes=ClassNames(found.classes, f"the table {file.name}") if found.classes else None,
+    )
+
+
+def _classes(parts: Sequence[Part]) -> ClassNames | None:
+    """The classes that the headers name; files that name others are refused."""
+    named = list(dict.fromkeys(part.classes for part in parts if part.classes))
+    if len(named) > 1:
+        raise SubjectError(
+            f"the files have the classes {', '.join(named[0])} and {', '.join(named[1])}; give all files one header"
+        )
+    return ClassNames(named[0], "the header of the predictions") if named else None
 
 
 @dataclass(frozen=True)
@@ -106,6 +157,7 @@ class PredictionsModule:
     """The answer for a case that is not listed, where the format says what that means."""
     mark: str = ""
     files: tuple[Path, ...] = ()
+    classes: ClassNames | None = None
     inputs: tuple[str, ...] = ("input",)
     batched: bool = True
     whole_case: bool = True
@@ -178,6 +230,8 @@ class Part(NamedTuple):
     rows: list[Row]
     absent_is_empty: bool = False
     """Whether a case that is not listed has an empty answer, as in COCO results."""
+    classes: tuple[str, ...] = ()
+    """The classes that its columns of scores are named after, in their order."""
 
 
 @dataclass(frozen=True)
@@ -421,7 +475,10 @@ def _csv(file: Path, how: ReadingOptions) -> Part:
     columns = {"id": table["id"], key: table[key] if alone else cells}
     columns |= {ERROR: table[ERROR]} if ERROR in table else {}
     rows = zip(table.lines, (row for _, row in _numbered(columns)), strict=True)
-    return _rows(file, ((f"line {line}", row) for line, row in rows), how)
+    part = _rows(file, ((f"line {line}", row) for line, row in rows), how)
+    if alone or how.kind is not CLASS_SCORES or all(map(LAST_NUMBER.search, names)):
+        return part
+    return part._replace(classes=tuple(BEFORE_CLASS.sub("", name) for name in names))
 
 
 def _in_order(names: list[str]) -> list[str]:

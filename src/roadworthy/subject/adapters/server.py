@@ -29,8 +29,8 @@ from roadworthy.subject.adapters.inference_protocol import (
     ServerRefused,
     encode_tensors,
 )
-from roadworthy.subject.adapters.loading import digest_of
-from roadworthy.subject.module import Answers, Context, SubjectError
+from roadworthy.subject.adapters.loading import classes_in, digest_of
+from roadworthy.subject.module import Answers, ClassNames, Context, SubjectError
 from roadworthy.subject.needs import Input, Request
 from roadworthy.subject.system import System, single
 
@@ -113,6 +113,14 @@ class ServerModule(ImageModule):
                 f"the model {self.model!r} takes {self.given.get('datatype')}, and the preparation makes "
                 f"{self.prepare.dtype}; write input: {{dtype: {wanted or 'float32'}}}"
             )
+
+    @property
+    def classes(self) -> ClassNames | None:
+        """Names in the model's metadata: beside the rest, or among its parameters or properties."""
+        where = f"metadata of the model {self.model} at the server"
+        parts = (self.metadata, *(self.metadata.get(k) for k in ("parameters", "properties")))
+        found = (classes_in(part, where) for part in parts if isinstance(part, Mapping))
+        return next(filter(None, found), None)
 
     @property
     def fingerprint(self) -> str:

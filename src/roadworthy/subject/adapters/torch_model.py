@@ -72,7 +72,7 @@ from roadworthy.subject.adapters.torch_layers import (
     watched,
 )
 from roadworthy.subject.adapters.torch_passes import Dropout, dropout_refusal, sites
-from roadworthy.subject.module import Answers, Context, SubjectError
+from roadworthy.subject.module import Answers, ClassNames, Context, SubjectError, own_classes
 from roadworthy.subject.needs import PENULTIMATE, Gradient, Input, Layer, Passes, Request
 from roadworthy.subject.passes import reduced
 from roadworthy.subject.system import System, single
@@ -329,6 +329,11 @@ class TorchModule(ImageModule):
         parts: list[str | bytes] = [self.source, repr(self.prepare), self.kind.name]
         parts += [device_name(self.device), f"batch {self.batch_size}", f"threads {self.threads}"]
         return digest_of(*parts, *state_of(self.model))
+
+    @property
+    def classes(self) -> ClassNames | None:
+        """From the model's `classes_`."""
+        return own_classes(self.model)
 
     @cached_property
     def layers(self) -> dict[str, Any]:

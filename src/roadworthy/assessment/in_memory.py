@@ -1,0 +1,76 @@
+"""A model and arrays as a subject and its test data: ``roadworthy.assess(model, X, y)``.
+
+A classifier like scikit-learn's (`predict_proba`, `classes_`), one that predicts numbers (`predict`), or any callable
+that answers one input. Nothing is known of what a model in memory holds, so its answers are not kept for another process.
+
+>>> y = np.array(["cat", "dog"])
+>>> subject, data = in_memory(lambda x: [1.0, 0.0], np.zeros((2, 4)), y)
+>>> data.classes, data.targets.tolist(), subject.input_kind.name
+(('cat', 'dog'), [0, 1], 'vector')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from roadworthy.data.loaders.joining import in_order
+from roadworthy.data.samples import DataError, Dataset
+from roadworthy.data.values import CLASS_SCORES, IMAGE, LABEL, VECTOR
+from roadworthy.subject.module import SubjectError, function_module, own_classes
+from roadworthy.subject.system import System, single
+
+
+def in_memory(
+    model: Any, X: ArrayLike, y: ArrayLike, groups: Sequence[Any] | None = None
+) -> tuple[System, Dataset]:
+    """The subject and the test data."""
+    inputs, truth = np.asarray(X), np.asarray(y)
+    if inputs.ndim not in (2, 3, 4) or truth.ndim != 1 or len(inputs) != len(truth):
+        raise DataError(
+            f"X has the shape {inputs.shape} and y {truth.shape}; expected rows (n, k) or images (n, h, w[, c]), "
+            "and one target a row"
+        )
+    kind = VECTOR if inputs.ndim == 2 else IMAGE
+    numbers = truth.dtype.kind == "f" and not hasattr(model, "predict_proba")
+    module = function_module(
+        _answering(model, numbers),
+        outputs={"output": VECTOR if numbers else CLASS_SCORES},
+        batched=True,
+    )
+    common: dict[str, Any] = {
+        "groups": None if groups is None else np.array([str(g) for g in groups], object)
+    }
+    if numbers:
+        data = Dataset(
+            "in memory", kind, inputs, VECTOR, truth[:, None].astype(np.float64), **common
+        )
+    else:
+        words = [str(label) for label in truth.tolist()]
+        classes = in_order(words)
+        targets = np.array([classes.index(word) for word in words], dtype=np.int64)
+        data = Dataset("in memory", kind, inputs, LABEL, targets, classes=classes, **common)
+    return single(module, kind), data
+
+
+def _answering(model: Any, numbers: bool) -> Callable[..., Any]:
+    """A function of many inputs; the classes of the model go with it."""
+    whole = getattr(model, "predict", None) if numbers else getattr(model, "predict_proba", None)
+
+    def answer(inputs: Any) -> Any:
+        if whole is None:
+            return [model(row) for row in inputs]
+        found = np.asarray(whole(np.asarray(inputs)))
+        return found.reshape(len(found), -1)
+
+    if whole is None and not callable(model):
+        raise SubjectError(
+            f"{type(model).__name__} has no predict_proba and cannot be called; give a classifier or a function"
+        )
+    known = own_classes(model)
+    if known is not None:
+        answer.classes_ = known.names  # type: ignore[attr-defined]
+    return answer

@@ -1,0 +1,189 @@
+"""Which class each output of a subject stands for, and who said so.
+
+The order comes from ``subject: classes``, else from the subject itself (an attribute `classes_`, names in an
+ONNX file, in a server's metadata or in the header of a predictions file), else from ``data: classes``, else
+from the labels: whole numbers are positions, or in numeric order where folders are named so; other names are
+sorted as text. An order that only comes from the labels is inferred, and checked against the answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from roadworthy.analysis.class_order import suspected_order
+from roadworthy.data.samples import Dataset
+from roadworthy.data.values import CLASS_SCORES, LABEL
+from roadworthy.registry import did_you_mean
+from roadworthy.spec import Assessment
+from roadworthy.subject.system import System
+
+SHOWN = 4
+
+
+@dataclass(frozen=True)
+class ClassOrder:
+    """Output positions and the classes they stand for."""
+
+    names: tuple[str, ...]
+    """Position to class; empty where labels are positions and have no names."""
+    source: str
+    given: bool
+    """Whether the subject or the file says it; else it is inferred from the labels."""
+    outputs: int | None = None
+    """How many outputs the subject must have; fewer than names where the file lists a class it does not know."""
+    notes: tuple[str, ...] = ()
+
+
+def class_order(
+    spec: Assessment, system: System, sets: Mapping[str, Dataset]
+) -> tuple[ClassOrder | None, dict[str, Dataset]]:
+    """The order, and the data sets with their labels in it; None for a subject that gives no classes."""
+    test = sets["test"]
+    if system.output_kind is not CLASS_SCORES or test.target_kind is not LABEL:
+        return None, dict(sets)
+    stated, own = spec.classes, system.classes
+    listed = tuple(map(str, spec.data.classes or spec.data.test.get("classes") or ()))
+    if stated and own and set(stated) != set(own.names):
+        odd = min(set(stated) ^ set(own.names))
+        raise spec.error(
+            ("subject", "classes"),
+            f"{odd!r} is in one of two lists: this one and the subject's own ({own.source}): {few(own.names)}",
+        )
+    known = stated or (own.names if own else ())
+    if not known:
+        return _of_data(test, listed), dict(sets)
+    source = "`classes` under `subject`" if stated else own.source if own else ""
+    labels = listed or tuple(test.classes or ())
+    extra = tuple(name for name in listed if name not in known)
+    notes = [
+        f"Two class orders: {source} counts, not {other}"
+        for other, names in (
+            (own.source if own and stated else "", own.names if own else ()),
+            ("`data.classes`", listed),
+        )
+        if other and _reordered(known, names)
+    ]
+    absent = [name for name in known if labels and name not in labels]
+    if absent:
+        notes.append(f"No case of {few(absent)} in the test data; the subject knows the class")
+    order = ClassOrder((*known, *extra), source, True, len(known), tuple(notes))
+    return order, {role: _aligned(spec, role, data, order) for role, data in sets.items()}
+
+
+def _of_data(test: Dataset, listed: tuple[str, ...]) -> ClassOrder:
+    if listed:
+        return ClassOrder(listed, "`data.classes`", True, len(listed))
+    if not test.classes:
+        return ClassOrder((), "labels of the test data are output positions", given=False)
+    numeric = all(name.isdecimal() for name in test.classes)
+    how = "in numeric order" if numeric else "in the order of the data set"
+    if test.classes == tuple(sorted(test.classes)) and not numeric:
+        how = "sorted as text"
+    note = f"Class order inferred: labels of the test data, {how}. State it with subject: classes."
+    source = f"labels of the test data, {how}"
+    return ClassOrder(test.classes, source, False, len(test.classes), (note,))
+
+
+def _reordered(known: Sequence[str], other: Sequence[str]) -> bool:
+    common = [name for name in other if name in known]
+    return common != [name for name in known if name in common]
+
+
+def _aligned(spec: Assessment, role: str, data: Dataset, order: ClassOrder) -> Dataset:
+    """The data set with its labels as positions in the order."""
+    if data.target_kind is not LABEL or data.targets is None:
+        return data
+    labels = np.asarray(data.targets)
+    if data.classes is None and not all(name.isdecimal() for name in order.names):
+        names: Sequence[str] = order.names  # whole numbers are positions
+    else:
+        present = np.unique(labels).tolist()
+        names = data.classes or [str(i) for i in range(max(present, default=-1) + 1)]
+        unknown = [names[i] for i in present if names[i] not in order.names]
+        if unknown:
+            place = ("data", role) if role in spec.data.roles() else ("data",)
+            raise spec.error(
+                place,
+                f"the label {unknown[0]!r} is none of the subject's classes ({order.source}): {few(order.names)}"
+                f"{did_you_mean(unknown[0], order.names)}; correct it, or list it under data: classes, "
+                "where every answer to it is wrong",
+            )
+        place_of = {name: i for i, name in enumerate(order.names)}
+        labels = np.array([place_of.get(name, -1) for name in names], dtype=np.int64)[labels]
+    return replace(data, targets=labels, classes=tuple(order.names))
+
+
+def few(names: Sequence[str]) -> str:
+    """The first of many names."""
+    shown = ", ".join(names[:SHOWN])
+    return shown + (f", … ({len(names)} classes)" if len(names) > SHOWN else "")
+
+
+def check_class_order(
+    spec: Assessment, order: ClassOrder, scores: np.ndarray, test: Dataset
+) -> list[str]:
+    """Refuse outputs that cannot be these classes, or an inferred order that the answers contradict; warnings.
+
+    `scores` are the answers to the clean test cases, a row a case; rows without an answer are NaN.
+    """
+    labels = np.asarray(test.targets)
+    width = scores.shape[1]
+    if not width:
+        return []
+    _check_width(spec, order, width, test)
+    answered = np.full(len(scores), -1, dtype=np.int64)
+    sound = np.isfinite(scores).all(axis=1)
+    answered[sound] = scores[sound].argmax(axis=1)
+    if sound.any() and len(np.unique(answered[sound])) == 1 and len(np.unique(labels)) > 1:
+        only = _name(order, int(answered[sound][0]))
+        return [f"Every answer is {only}, whatever the case."]
+    found = suspected_order(answered, labels, width, test.groups)
+    if found is None:
+        return []
+    names = [_name(order, i) for i in found.classes]
+    shares = f"{found.accuracy:.1%} of the answers are right as read, {found.suspected:.1%}"
+    if order.given or not found.clear:
+        return [
+            f"Check the class order ({order.source}): {shares} with classes: [{', '.join(names)}]."
+        ]
+    raise spec.error(
+        ("data", "test"),
+        f"The class order is inferred ({order.source}) and looks wrong: {shares} with another. "
+        f"If the outputs are in the suspected order, write under subject: classes: [{', '.join(names)}]. "
+        f"If the order is right, write under data: classes: [{', '.join(_name(order, i) for i in range(width))}].",
+    )
+
+
+def _name(order: ClassOrder, position: int) -> str:
+    return order.names[position] if order.names else str(position)
+
+
+def _check_width(spec: Assessment, order: ClassOrder, width: int, test: Dataset) -> None:
+    """Outputs and classes are of one number."""
+    labels = np.asarray(test.targets)
+    if order.outputs is None:
+        low, high = int(labels.min()), int(labels.max())
+        if high < width:
+            return
+        first = test.ids[int(np.argmax(labels >= width))]
+        label = int(labels[labels >= width][0])
+        found = (
+            f"The subject gives {width} scores a case, and sample {first!r} has the label {label}"
+        )
+        if low == 1 and high == width:
+            found = f"Labels run from 1 to {high}, and the outputs' positions from 0 to {width - 1}"
+            cure = f"write data: classes: [{', '.join(map(str, range(1, width + 1)))}]"
+        else:
+            cure = "correct the label, or name the outputs, in their order, under subject: classes"
+        raise spec.error(("data", "test"), f"{found}; {cure}")
+    if width == order.outputs:
+        return
+    raise spec.error(
+        ("subject",),
+        f"The subject gives {width} scores a case, and there are {order.outputs} classes "
+        f"({order.source}): {few(order.names)}; "
+        f"name all {width} outputs, in their order, under subject: classes",
+    )

@@ -1,0 +1,191 @@
+"""A verdict is about the model that is there: what a subject opens is hashed, and answers of other files are not used."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from roadworthy import assess
+from roadworthy.subject.identity import ABSENT, LISTING, SubjectEvidence, watching
+from roadworthy.subject.module import SubjectError
+
+LOADED = {
+    "np.load": "w = np.load(HERE / 'w.npy')",
+    "np.load, mapped": "w = np.load(HERE / 'w.npy', mmap_mode='r')",
+    "torch.load": "import torch; w = torch.load(HERE / 'w.pt', weights_only=True).numpy()",
+    "open": "w = np.frombuffer(open(HERE / 'w.bin', 'rb').read())",
+    "os.open": "import os; f = os.open(HERE / 'w.bin', os.O_RDONLY); w = np.frombuffer(os.read(f, 99)); os.close(f)",
+}
+
+
+def weights(folder: Path, value: float) -> None:
+    np.save(folder / "w.npy", [value])
+    torch.save(torch.tensor([value]), folder / "w.pt")
+    (folder / "w.bin").write_bytes(np.array([value]).tobytes())
+
+
+def written(folder: Path, code: str, *, when: str = "answers", subject: str = "") -> Path:
+    """A subject that is right if its weights are 0; `code` reads them when it loads or when it answers."""
+    head = "import numpy as np\nfrom pathlib import Path\nHERE = Path(__file__).parent\n"
+    inside = f"    {code}\n" if when == "answers" else ""
+    body = f"def predict(x):\n{inside}    return np.eye(3)[(int(x[0]) + int(w[0])) % 3]\n"
+    (folder / "subject.py").write_text(head + ("" if inside else f"{code}\n") + body)
+    (folder / "cases.csv").write_text(
+        "\n".join(["a,b,label", *(f"{i % 3},0,{i % 3}" for i in range(60))])
+    )
+    path = folder / "assessment.yaml"
+    path.write_text(
+        f"subject: {{task: classification, python: subject.py:predict, classes: [0, 1, 2]{subject}}}\n"
+        "data: {test: {csv: cases.csv, features: [a, b]}}\n"
+        "execution: {chunk: 20}\n"
+    )
+    return path
+
+
+def outcome(path: Path, **more) -> tuple[float, int]:
+    run = assess(path, **more)
+    return run.finding("accuracy").value, run.record.cases.computed
+
+
+@pytest.mark.parametrize("when", ["loads", "answers"])
+@pytest.mark.parametrize("how", LOADED)
+def test_replaced_weights_are_another_model(tmp_path, how, when):
+    weights(tmp_path, 0.0)
+    path = written(tmp_path, LOADED[how], when=when)
+    first = assess(path)
+    assert (first.finding("accuracy").value, first.record.cases.computed) == (1.0, 60)
+    assert outcome(path) == (1.0, 0)
+    weights(tmp_path, 1.0)
+    second = assess(path)
+    assert (second.finding("accuracy").value, second.record.cases.computed) == (0.0, 60)
+    assert first.folder != second.folder
+    files = {f.path: f.sha256 for f in second.record.subject.files}
+    assert set(files) == {
+        "subject.py",
+        next(n for n in ("w.npy", "w.pt", "w.bin") if n in LOADED[how]),
+    }
+    weights(tmp_path, 0.0)
+    assert outcome(path)[0] == 1.0
+
+
+def test_the_content_that_was_seen_beats_the_version(tmp_path):
+    weights(tmp_path, 0.0)
+    path = written(tmp_path, LOADED["np.load"], subject=', version: "1.0"')
+    assert outcome(path) == (1.0, 60)
+    weights(tmp_path, 1.0)
+    assert outcome(path) == (0.0, 60)
+
+
+def test_files_that_workers_open_are_found_too(tmp_path):
+    weights(tmp_path, 0.0)
+    path = written(tmp_path, LOADED["np.load"])
+    assert outcome(path, workers=2) == (1.0, 60)
+    assert outcome(path) == (1.0, 0)
+    weights(tmp_path, 1.0)
+    assert outcome(path, workers=2) == (0.0, 60)
+
+
+LATE = "w = np.load(HERE / 'w.npy') if x[1] else np.zeros(1)"
+
+
+def test_a_file_that_is_opened_late_is_found_and_counts_from_then_on(tmp_path):
+    weights(tmp_path, 0.0)
+    path = written(tmp_path, LATE)
+    (tmp_path / "cases.csv").write_text(
+        "\n".join(["a,b,label", *(f"{i % 3},{int(i == 55)},{i % 3}" for i in range(60))])
+    )
+    run = assess(path)
+    assert [f.path for f in run.record.subject.files] == ["subject.py", "w.npy"]
+    assert outcome(path) == (1.0, 0)
+    weights(tmp_path, 1.0)
+    assert outcome(path) == (pytest.approx(59 / 60), 60)
+
+
+def test_what_cannot_be_seen_is_computed_again_unless_a_version_vouches_for_it(tmp_path):
+    code = f"import subprocess; subprocess.run([{sys.executable!r}, '-c', '']); w = [0]"
+    path = written(tmp_path, code, when="loads")
+    for _ in range(2):
+        run = assess(path)
+        assert run.record.cases.computed == 60
+    (said,) = run.record.subject.not_identified
+    assert "starts python" in said and "computed again" in said
+    path = written(tmp_path, code, when="loads", subject=', version: "1.0"')
+    assert outcome(path)[1] == 60 and outcome(path)[1] == 0
+    assert "vouched for by version 1.0" in assess(path).record.subject.not_identified[0]
+
+
+def test_a_library_that_opens_files_unseen_needs_a_list_of_files(tmp_path):
+    weights(tmp_path, 0.0)
+    code = "import cv2; w = [0]"
+    path = written(tmp_path, code, when="loads")
+    assert outcome(path)[1] == outcome(path)[1] == 60
+    path = written(tmp_path, code, when="loads", subject=", files: [w.npy]")
+    assert outcome(path) == (1.0, 60) and outcome(path) == (1.0, 0)
+    weights(tmp_path, 1.0)
+    assert outcome(path)[1] == 60
+
+
+def test_a_file_that_changes_during_the_run_leaves_nothing(tmp_path):
+    weights(tmp_path, 0.0)
+    path = written(tmp_path, "w = np.load(HERE / 'w.npy'); np.save(HERE / 'w.npy', w + 3)")
+    with pytest.raises(SubjectError, match=r"w\.npy changed while the subject was run"):
+        assess(path)
+    assert [p.name for p in (tmp_path / "runs").iterdir()] == [".cache"]
+
+
+def test_the_remembered_files_are_found_again_in_a_moved_folder(tmp_path):
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.mkdir()
+    weights(old, 0.0)
+    path = written(old, LOADED["np.load"])
+    assert outcome(path) == (1.0, 60)
+    old.rename(new)
+    assert outcome(new / path.name) == (1.0, 0)
+
+
+def test_an_absent_file_and_a_listed_folder_are_noted_and_what_was_written_is_not(tmp_path):
+    evidence, others = SubjectEvidence(), []
+    sys.addaudithook(lambda event, args: others.append(event) if event == "open" else None)
+    folder = tmp_path / "checkpoints"
+    folder.mkdir()
+    (folder / "a").touch()
+    with watching(evidence):
+        with pytest.raises(FileNotFoundError):
+            (tmp_path / "missing").read_bytes()
+        (tmp_path / "made").write_text("x")
+        (tmp_path / "made").read_text()
+        sorted(folder.iterdir())
+    (tmp_path / "unwatched").write_text("x")
+    names = {Path(p).name: state for p, state in evidence.files.items()}
+    assert (
+        names["missing"] == ABSENT and names["checkpoints"].startswith(LISTING) and len(names) == 2
+    )
+    assert others  # a hook of somebody else still hears everything
+    assert evidence.changed() == []
+    (folder / "b").touch()
+    (tmp_path / "missing").touch()
+    assert [Path(p).name for p in evidence.changed()] == ["missing"]
+
+
+def test_what_is_read_and_written_is_no_identity(tmp_path):
+    import sqlite3
+
+    (tmp_path / "log").write_text("x")
+    evidence = SubjectEvidence()
+    with watching(evidence):
+        (tmp_path / "log").open("r+").close()
+        sqlite3.connect(tmp_path / "answers.db").close()
+    assert evidence.files == {}
+    assert list(evidence.unseen) == ["reads and writes log", "uses the database answers.db"]
+
+
+def test_files_of_a_run_are_kept_as_names_alone(tmp_path):
+    weights(tmp_path, 0.0)
+    assess(written(tmp_path, LOADED["np.load"]))
+    (kept,) = (tmp_path / "runs/.cache/subjects").iterdir()
+    assert json.loads(kept.read_text()) == {"files": ["subject.py", "w.npy"], "unseen": []}
