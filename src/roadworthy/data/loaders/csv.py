@@ -46,6 +46,12 @@ def csv(
 ) -> Samples:
     """A CSV or TSV table of images (or features) with a label or numbers to predict; other columns are metadata."""
     table = CsvTable.read(located(path, base=base, what="csv"))
+    if not features and image not in table:
+        numeric = ", ".join(n for n in table.columns if n not in ("id", label))
+        raise DataError(
+            f"{table.file.name} has no column {image!r} of image files. Name it under image, or, if the "
+            f"inputs are numbers in columns, name those: features: [{numeric}]"
+        )
     used = [*([] if features else [image]), "id"]
     inputs: Inputs
     if features:
