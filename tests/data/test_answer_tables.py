@@ -181,3 +181,10 @@ def test_an_answer_that_no_label_has_is_wrong_and_named(tmp_path):
     found = read_answers(table(tmp_path, "label,prediction\na,a\nb,zebra\nb,b\n"))
     assert found.classes == ("a", "b", "zebra") and found.answers.tolist() == [0, 2, 1]
     assert any("zebra" in note for note in found.notes)
+
+
+def test_the_row_numbers_that_pandas_writes_are_no_column(tmp_path):
+    file = tmp_path / "answers.csv"
+    file.write_text(",id,label,prediction\n0,a,cat,cat\n1,b,dog,cat\n")
+    found = read_answers(file)
+    assert found.ids == ["a", "b"] and not found.metadata

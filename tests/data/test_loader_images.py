@@ -169,7 +169,7 @@ def test_a_missing_image_costs_its_own_case_only(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "spec", "said"),
     [
-        ("picture,label\na.png,0\n", {}, "no column 'image'; it has: picture, label"),
+        ("picture,label\na.png,0\n", {}, "no column 'image' of image files"),
         (
             "image,lable\na.png,0\n",
             {},

@@ -110,6 +110,7 @@ def read_answers(
     own, more = _group(group, rest, path)
     slices = tuple(n for n, cells in rest.items() if n != own and _is_slice(cells))
     unused = [n for n in rest if n != own and n not in slices]
+    notes += [f"Scores: columns {', '.join(scored.values())}."] if scored else []
     notes += more
     notes += [f"Slices: {', '.join(slices)}."] if slices else []
     notes += [f"Not used: {', '.join(unused)}."] if unused else []
@@ -154,7 +155,7 @@ def _classified(
         _refuse_other_spelling(path, labels, strange, predicted)
         classes = (*labels, *strange)
         if strange:
-            notes.append(f"AnswerTable that no label has, counted as wrong: {', '.join(strange)}.")
+            notes.append(f"Predictions that no label has, counted as wrong: {', '.join(strange)}.")
     place = {name: i for i, name in enumerate(classes)}
     right = np.array([place[word] for word in truth], dtype=np.int64)
     scores = None

@@ -140,12 +140,11 @@ class CsvTable:
             raise DataError(
                 f"{file}: has no rows; a first line of column names and one line a sample were expected"
             )
-        cells = zip(*rows, strict=True)
-        return cls(
-            file,
-            {name: list(column) for name, column in zip(header, cells, strict=True)},
-            tuple(lines),
-        )
+        columns = {
+            name: list(cells) for name, cells in zip(header, zip(*rows, strict=True), strict=True)
+        }
+        columns.pop("", None)  # the row numbers that pandas writes first, without a name
+        return cls(file, columns, tuple(lines))
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -204,7 +203,7 @@ def typed(cells: Sequence[str]) -> np.ndarray:
 
 def _refuse_bad_header(file: Path, header: list[str]) -> None:
     twice = sorted({name for name in header if header.count(name) > 1})
-    if twice or "" in header:
+    if twice or "" in header[1:]:
         raise DataError(
             f"{file}: the first line names {', '.join(map(repr, twice)) or 'a column'} "
             f"{'twice' if twice else 'with nothing'}; every column needs a name of its own (found: {', '.join(header)})"
