@@ -83,3 +83,17 @@ def test_what_is_no_model_and_no_file_is_refused(tmp_path, monkeypatch, given, k
     monkeypatch.chdir(tmp_path)
     with pytest.raises(kind, match=says):
         assess(*given)
+
+
+def test_classes_name_the_outputs_of_a_model_that_does_not(tmp_path):
+    names = np.array(["small", "large"])
+    rows = np.linspace(0, 1, 120)[:, None].repeat(2, axis=1)
+    right = names[(rows[:, 0] > 0.5).astype(int)]
+
+    def model(row):
+        return [1.0 - row[0], row[0]]
+
+    with pytest.raises(SpecError, match="^data.test: The class order is inferred"):
+        assess(model, rows, right, runs=tmp_path)
+    run = assess(model, rows, right, classes=names, runs=tmp_path)
+    assert run.finding("accuracy").value == 1.0

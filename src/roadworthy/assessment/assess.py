@@ -40,6 +40,7 @@ from roadworthy.finding import Finding
 from roadworthy.report.wording import main_measure
 from roadworthy.spec import Assessment, SpecError
 from roadworthy.spec.answers import assessment_of_answers, is_table
+from roadworthy.spec.document import IN_MEMORY
 from roadworthy.store import ChunkCache, RunFolder
 from roadworthy.store.record import Record
 from roadworthy.store.runs import CASES, arrow_table
@@ -125,6 +126,7 @@ def assess(
     y: ArrayLike | None = None,
     *,
     groups: Sequence[Any] | None = None,
+    classes: Sequence[Any] | None = None,
     subject: System | None = None,
     data: Mapping[str, Dataset] | None = None,
     runs: str | os.PathLike[str] | None = None,
@@ -138,7 +140,8 @@ def assess(
 
     `assessment` is the path of an assessment file or of a table of answers, or the content of such a file as a
     mapping; `subject` and `data` may be handed in instead of being loaded. Or it is a model, with inputs `X`, targets
-    `y` and the `groups` of rows that belong together; other keys of an assessment file follow by name, such as
+    `y`, the `groups` of rows that belong together, and the `classes` of its outputs in their order if it has no
+    `classes_`; other keys of an assessment file follow by name, such as
     ``claims=[{"id": "A", "accuracy": {"min": 0.9}}]``. With `fresh` everything is computed again.
     """
     show = progress or Silent()
@@ -146,9 +149,10 @@ def assess(
     with clock.stage("plan"), _stoppable():
         show.stage("loading subject and data", 0)
         if X is not None and y is not None:
-            subject, test = in_memory(assessment, X, y, groups)
+            subject, test = in_memory(assessment, X, y, groups, classes)
             data, task = {"test": test}, "classification" if test.classes else "regression"
             name = getattr(assessment, "__name__", type(assessment).__name__)
+            command = command or f"roadworthy.assess({name}, X, y)"
             assessment = {
                 "name": name,
                 "subject": {"task": task, "python": "memory.py:model"},
@@ -188,7 +192,7 @@ def _spec_of(assessment: Any) -> Assessment:
         return assessment
     if isinstance(assessment, Mapping):
         text = yaml.safe_dump(_plain(assessment), sort_keys=False, allow_unicode=True)
-        return Assessment.parse(text, Path.cwd() / "assessment.yaml")
+        return Assessment.parse(text, Path.cwd() / IN_MEMORY)
     if not isinstance(assessment, str | os.PathLike):
         raise SpecError(
             f"assess takes a path, a mapping, or a model with X and y; found {type(assessment).__name__}"

@@ -25,7 +25,11 @@ from roadworthy.subject.system import System, single
 
 
 def in_memory(
-    model: Any, X: ArrayLike, y: ArrayLike, groups: Sequence[Any] | None = None
+    model: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    groups: Sequence[Any] | None = None,
+    classes: Sequence[Any] | None = None,
 ) -> tuple[System, Dataset]:
     """The subject and the test data."""
     inputs, truth = np.asarray(X), np.asarray(y)
@@ -37,7 +41,7 @@ def in_memory(
     kind = VECTOR if inputs.ndim == 2 else IMAGE
     numbers = truth.dtype.kind == "f" and not hasattr(model, "predict_proba")
     module = function_module(
-        _answering(model, numbers),
+        _answering(model, numbers, classes),
         outputs={"output": VECTOR if numbers else CLASS_SCORES},
         batched=True,
     )
@@ -50,13 +54,13 @@ def in_memory(
         )
     else:
         words = [str(label) for label in truth.tolist()]
-        classes = in_order(words)
-        targets = np.array([classes.index(word) for word in words], dtype=np.int64)
-        data = Dataset("in memory", kind, inputs, LABEL, targets, classes=classes, **common)
+        names = in_order(words)
+        targets = np.array([names.index(word) for word in words], dtype=np.int64)
+        data = Dataset("in memory", kind, inputs, LABEL, targets, classes=names, **common)
     return single(module, kind), data
 
 
-def _answering(model: Any, numbers: bool) -> Callable[..., Any]:
+def _answering(model: Any, numbers: bool, classes: Sequence[Any] | None) -> Callable[..., Any]:
     """A function of many inputs; the classes of the model go with it."""
     whole = getattr(model, "predict", None) if numbers else getattr(model, "predict_proba", None)
 
@@ -70,7 +74,8 @@ def _answering(model: Any, numbers: bool) -> Callable[..., Any]:
         raise SubjectError(
             f"{type(model).__name__} has no predict_proba and cannot be called; give a classifier or a function"
         )
-    known = own_classes(model)
-    if known is not None:
-        answer.classes_ = known.names  # type: ignore[attr-defined]
+    own = own_classes(model)
+    if classes is not None or own is not None:
+        names = list(map(str, classes)) if classes is not None else own.names  # type: ignore[union-attr]
+        answer.classes_ = names  # type: ignore[attr-defined]
     return answer

@@ -18,6 +18,8 @@ from typing import Any
 from roadworthy.registry import RegistryError
 
 Place = tuple[str | int, ...]
+IN_MEMORY = "<in memory>"
+"""The name of a file that is none: its content was handed over as a mapping."""
 
 
 class SpecError(ValueError):
@@ -88,9 +90,9 @@ class Document:
 
     def error(self, place: Sequence[str | int], message: str) -> SpecError:
         """An error that names file, line and field."""
-        where = f"{self.path}:{self.line_of(place)}"
-        name = field_name(place)
-        return SpecError(f"{where}: {name}: {message}" if name else f"{where}: {message}")
+        known = self.path.name != IN_MEMORY
+        where = [f"{self.path}:{self.line_of(place)}"] if known else []
+        return SpecError(": ".join([*where, *filter(None, [field_name(place)]), message]))
 
 
 def field_name(place: Sequence[str | int]) -> str:
