@@ -86,10 +86,8 @@ class Recommendation(RecordPart):
     not_covered: dict[str, str] = Field(
         default_factory=dict, description="By circumstance: why not"
     )
-    miss_rate: dict[str, SetRate] = Field(default_factory=dict, description="Of the set, by place")
-    false_alarms: dict[str, SetRate] = Field(
-        default_factory=dict, description="Of the set, by place"
-    )
+    miss_rate: dict[str, SetRate] = Field(default_factory=dict, description="The set, by place")
+    false_alarms: dict[str, SetRate] = Field(default_factory=dict, description="The set, by place")
     worst: WorstRate | None = Field(default=None, description="Where the set misses most")
     notes: list[str] = Field(default_factory=list)
 

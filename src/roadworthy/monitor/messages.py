@@ -48,7 +48,7 @@ TEMPLATES = {
     "late": "{n:,} events were refused as late. Check the clocks.",
     "ahead": "{n:,} events were refused because they are ahead of the clock. Check the clocks.",
     "too alike": "{most:,} events carry as much information as {independent:.0f} independent ones, "
-    "too few to tell a shift from chance",
+    "too few to separate a shift from chance",
     "unknown alike": "too few events to estimate their autocorrelation",
     "no alarm": "No alarm can be raised: {why}. Use a longer window.",
     "longer": "The alarm reads the last {length:,} events, since {window:,} carry as much information "

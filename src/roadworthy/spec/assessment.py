@@ -85,11 +85,13 @@ class CircumstanceSpec(Strict):
     where: dict[str, Any] | None = Field(
         None, description="A metadata filter: {site: B} or {age: {min: 65}}"
     )
-    data: dict[str, Any] | None = Field(None, description="A data set of its own, as under data")
+    data: dict[str, Any] | None = Field(None, description="A separate data set, as under data")
     probability: float | None = Field(None, ge=0, le=1, description="How often it is met in use")
     exposure: Factor | None = Field(None, description="1 rare to 5 continuous")
     likelihood: Factor | None = Field(None, description="1 rare to 5 certain")
-    severity: Factor | None = Field(None, description="Of harm: 1 insignificant to 5 catastrophic")
+    severity: Factor | None = Field(
+        None, description="Severity of harm: 1 insignificant to 5 catastrophic"
+    )
     description: str = ""
 
     @model_validator(mode="after")
@@ -187,7 +189,7 @@ class DataSpec(Strict):
     )
     operational: dict[str, Any] | None = Field(None, description="Unlabelled data from use")
     group: str | None = Field(
-        None, description="Metadata column that says what is independent of what: patient_id"
+        None, description="Metadata column of the independent units: patient_id"
     )
     classes: list[str | int] | None = Field(
         None, description="The classes, in the order of the subject's outputs if it does not say it"
@@ -234,7 +236,9 @@ class Assessment(Strict):
         description="By name, or {name: settings}; or all: every one that applies",
     )
     claims: list[ClaimSpec] = Field(default_factory=list)
-    confidence: float = Field(0.95, gt=0.5, lt=1, description="Of the intervals in the report")
+    confidence: float = Field(
+        0.95, gt=0.5, lt=1, description="Confidence of the intervals in the report"
+    )
     seed: int = 0
     media: Literal["gallery", "none"] = Field(
         "gallery", description="none: no input leaves the data, for private data"

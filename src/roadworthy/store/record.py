@@ -116,7 +116,9 @@ class SubjectRecord(RecordPart):
     adapter: str = ""
     version: str = ""
     fingerprint: str = ""
-    classes: list[str] = Field(default_factory=list, description="Of its outputs, in their order")
+    classes: list[str] = Field(
+        default_factory=list, description="Classes of its outputs, in their order"
+    )
     class_order: str = Field(default="", description="Where that order comes from")
     class_order_given: bool = Field(default=True, description="False: inferred from the labels")
     not_identified: list[str] = Field(
@@ -287,7 +289,7 @@ class Record(RecordPart):
     created: str = ""
     versions: dict[str, str] = Field(default_factory=dict)
     seed: int = 0
-    confidence: float = Field(default=0.95, description="Of the intervals of the findings")
+    confidence: float = Field(default=0.95, description="Confidence of the findings' intervals")
     command: str = ""
     spec: dict[str, Any] = Field(
         default_factory=dict, description="The assessment file, defaults filled in"

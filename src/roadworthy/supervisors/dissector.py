@@ -89,7 +89,7 @@ class Dissector(OfClasses, LearnedSupervisor):
             )
         if len(np.unique(classes[rows])) < 2:
             raise ValueError(
-                f"{self.name} tells classes apart, and the {len(rows)} reference rows are of "
+                f"{self.name} separates classes, and the {len(rows)} reference rows are of "
                 f"{len(np.unique(classes[rows]))}; give reference data of more classes"
             )
         missing = unseen_classes(scores.shape[1], classes[rows])

@@ -52,7 +52,7 @@ class Perceptron:
         labels, position = np.unique(classes, return_inverse=True)
         if len(labels) < 2:
             raise ValueError(
-                f"a perceptron tells classes apart, and all {len(classes)} rows are of class {labels[0]}"
+                f"a perceptron separates classes, and all {len(classes)} rows are of class {labels[0]}"
             )
         n, shape = len(activations), (activations.shape[1] + 1, len(labels))
         design = _Design(activations, columns=len(labels), device=device, memory_mb=memory_mb)

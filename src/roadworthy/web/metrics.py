@@ -42,10 +42,10 @@ WINDOW_FIGURES = (
 WITH_LIMIT = ("exceedance", "log_odds", "alarm_log_odds")
 """Figures that exist only if there is a tolerable limit."""
 WINDOW_COUNTS = (
-    ("strangeness", "Probability that a calibrated window looks at least as strange."),
+    ("strangeness", "Probability that a calibrated window fits at least as badly."),
     ("n", "Events with a score in the window."),
     ("unscored", "Events without a score in the window."),
-    ("effective_n", "Independent events that they are worth."),
+    ("effective_n", "Effective number of independent events."),
 )
 AUDITED = (
     ("risk", "Expected cost of an event by labels, in the unit of the bundle."),

@@ -141,7 +141,7 @@ class StateFile:
             self.close()
             if isinstance(error, Full) or _is_full(error):
                 raise Full(
-                    f"{path} cannot be opened: its disk is full. Make room there."
+                    f"{path} cannot be opened: its disk is full. Free some space."
                 ) from error
             raise StoreError(
                 f"{path} is not a state file of a monitor, or it is damaged ({error})."

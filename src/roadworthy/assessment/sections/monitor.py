@@ -74,9 +74,7 @@ class PriorSpec(Strict):
     example: ClassVar[str] = "prior: {rate: 0.05, events: 20}"
 
     rate: float = Field(gt=0, lt=1, description="The share of shifted events that is expected")
-    events: float = Field(
-        20.0, gt=0, description="How many events that is worth; the fuller a window, the fewer"
-    )
+    events: float = Field(20.0, gt=0, description="How many events the expectation counts for")
 
 
 class MonitorSpec(Strict):

@@ -89,10 +89,10 @@ class RiskSpec(Strict):
 
     example: ClassVar[str] = "risk: {unit: EUR per case, costs: {right: 0, wrong: 100}}"
 
-    unit: str = Field(min_length=1, description="Of the costs: EUR per patient")
+    unit: str = Field(min_length=1, description="Unit of the costs: EUR per patient")
     costs: dict[str, float] | None = Field(
         default=None,
-        description="Of one case: right, wrong, and where alarms call a person necessary (the answer was wrong) and unnecessary; "
+        description="Costs of one case: right, wrong and, if alarms call a person, necessary (the answer was wrong) and unnecessary; "
         "also written missed (wrong), referred (necessary), false_alarm (unnecessary)",
     )
     events: list[str] | None = Field(
@@ -113,17 +113,17 @@ class RiskSpec(Strict):
     )
     constants: dict[str, float | CountedSpec] = Field(
         default_factory=dict,
-        description="Parameters of the tree that cases do not tell: a number, or {successes: 18, trials: 20}",
+        description="Parameters of the tree that cases cannot estimate: a number, or {successes: 18, trials: 20}",
     )
     tolerable: float | None = Field(
         default=None,
-        description="The expected cost above which the system should not be used; claimed as TOLERABLE unless a claim says more",
+        description="The expected cost above which the system should not be used; claimed as TOLERABLE unless a claim is stricter",
     )
     loss_bins: list[float] | None = Field(
         None,
         min_length=1,
         max_length=20,
-        description="Costs between classes of loss, rising: [100, 1000] tells below 100, 100 to 1000, and 1000 or more apart",
+        description="Costs between classes of loss, rising: [100, 1000] separates below 100, 100 to 1000, and 1000 or more",
     )
     supervisor: str = Field(
         default="",
@@ -199,7 +199,7 @@ class RiskSpec(Strict):
         if untold:
             given = ", ".join(f"{name}: …" for name in untold)
             raise ValueError(
-                f"no case tells {', '.join(untold)}{did_you_mean(untold[0], LIVE_PARAMETERS)}; add constants: {{{given}}}, or "
+                f"no case can estimate {', '.join(untold)}{did_you_mean(untold[0], LIVE_PARAMETERS)}; add constants: {{{given}}}, or "
                 f"use: {', '.join(LIVE_PARAMETERS)}"
             )
         if self.events:
@@ -353,7 +353,8 @@ class WorthRecord(RecordPart):
     saved_by_detector: float = Field(description="Negative where it adds to the expected cost")
     saved_by_classifier: float
     points: Number = Field(
-        default=None, description="Of the classifier that save as much as one of the detector"
+        default=None,
+        description="Points of the classifier that save as much as one of the detector",
     )
 
 
@@ -387,7 +388,7 @@ class RiskRecord(RecordPart):
     loss_by_score: list[LossRecord] = Field(default_factory=list)
     kinds: list[CountedRecord] = Field(default_factory=list)
     supervisor: str = Field(default="", description="Whose alarms call a person")
-    scored_by: str = Field(default="", description="Whose scores tell classes of loss apart")
+    scored_by: str = Field(default="", description="Whose scores separate classes of loss")
     notes: list[str] = Field(default_factory=list)
 
 
@@ -507,7 +508,7 @@ class Risk(Section):
         if record.loss_by_score:
             words = (
                 f"Test cases with similar scores of {record.scored_by}, by their mean cost. The wider the classes are apart, "
-                "the better the score tells cases that cost more from others. On new cases they are a little closer."
+                "the better the score separates costly cases from others. On new cases they are a little closer."
             )
             blocks += [Heading("Expected loss by score"), Text(words, "small")]
             blocks.append(_losses("loss-by-score", "Expected loss", record.loss_by_score))
@@ -639,7 +640,7 @@ def _points(record: RiskRecord) -> list[Block]:
     ]
     columns = [Column("Parameter", number=False), Column("Value")]
     columns.append(Column("One point more", sub=record.unit))
-    blocks: list[Block] = [Heading("What a point is worth"), Text(words, "small")]
+    blocks: list[Block] = [Heading("What one point more would save"), Text(words, "small")]
     blocks.append(Table(columns, rows))
     if record.worth is not None:
         blocks.append(Text(_worth(record.worth, record.unit)))

@@ -576,7 +576,7 @@ PICTURES = (
     Picture(
         "auc_failure",
         "figure-supervisors",
-        "How well each tells failures from successes",
+        "How well each separates failures from successes",
         "AUC",
         charts.RANKING,
         "AUC of each supervisor for failures",
@@ -680,7 +680,7 @@ def _worth(seen: _View) -> list[Block]:
     words += [f"Missed at worst: {text}." for text in sorted(corrected) if text]
     words += [t for t in (_on_top(seen),) if t]
     blocks: list[Block] = [
-        Heading("What each is worth, and what it costs"),
+        Heading("What each detects, and what it costs"),
         Text(" ".join(words), "small"),
         Table(
             columns,

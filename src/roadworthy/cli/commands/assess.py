@@ -34,15 +34,13 @@ def _assess(
     fresh: Annotated[
         bool, Option("--fresh", help="Compute everything again, whatever is kept.")
     ] = False,
-    group: Annotated[
-        str | None, Option(help="Of a table of answers: the column of what belongs together.")
-    ] = None,
+    group: Annotated[str | None, Option(help="For a table of answers: the group column.")] = None,
     task: Annotated[
-        str | None, Option(help="Of a table of answers: classification or regression.")
+        str | None, Option(help="For a table of answers: classification or regression.")
     ] = None,
     drop_unlabelled: Annotated[
         bool,
-        Option("--drop-unlabelled", help="Of a table of answers: leave rows without truth out."),
+        Option("--drop-unlabelled", help="For a table of answers: leave out rows without truth."),
     ] = False,
     json: Json = False,
 ) -> int:

@@ -71,7 +71,7 @@ def server(
         ) from error
     except MalformedAnswer as error:
         raise SubjectError(
-            f"{path} does not speak the Open Inference Protocol v2: {error}"
+            f"{path} does not support the Open Inference Protocol v2: {error}"
         ) from error
     module = ServerModule(
         there,
