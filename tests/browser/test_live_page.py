@@ -26,9 +26,9 @@ from live_pages import (
 )
 
 import roadworthy.web
-from roadworthy.analysis.risk.tree import amount
 from roadworthy.monitor import Windows
 from roadworthy.monitor.bundle import expected_state
+from roadworthy.numbers import amount
 
 pytestmark = pytest.mark.browser
 

@@ -24,7 +24,7 @@ SECTIONS = [
     *("verdict", "claims", "circumstances", "slices", "levels", "gallery"),
     *("worst", "supervisors", "use", "hashes", "method", "reproduce"),
 ]
-FIGURES = ["claims", "significance", "circumstances", "slices", "levels", "supervisors"]
+FIGURES = ["claims", "priority", "circumstances", "slices", "levels", "supervisors"]
 
 OVERLAPS = """() => {
   const found = [];

@@ -183,7 +183,10 @@ def change(
         return Interval(low, high, confidence, f"two runs combined (MOVER) from {now.method}")
 
     value = here.scored.value() - before.value
-    return Evidence("difference", about, value, len(here), better, interval, proportion=False)
+    groups = here.group_count
+    return Evidence(
+        "difference", about, value, len(here), better, interval, groups=groups, proportion=False
+    )
 
 
 def compare(first: Recorded, second: Recorded, *, confidence: float = 0.95) -> list[Change]:

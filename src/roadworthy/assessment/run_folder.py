@@ -100,7 +100,7 @@ def record_of(
         not_tested=[*spec.not_tested, *_not_tested(plan)],
         media=spec.media,
         subject=_subject_record(plan),
-        data={role: _data_record(d) for role, d in plan.data.items()},
+        data={role: _data_record(d, spec.group_column) for role, d in plan.data.items()},
         measure=MeasureRecord(
             name=spec.measure_name,
             parameters=spec.measure_parameters,
@@ -218,11 +218,12 @@ def _file_record(path: str, state: str, base: Path) -> FileRecord:
     return FileRecord(path=os.path.relpath(path, base), sha256=state, bytes=size)
 
 
-def _data_record(data: Dataset) -> DataRecord:
+def _data_record(data: Dataset, group: str) -> DataRecord:
     return DataRecord(
         name=data.name,
         n=len(data),
         groups=None if data.groups is None else len(set(data.groups.tolist())),
+        group=group if data.groups is not None else "",
         classes=list(data.classes) if data.classes else None,
         fingerprint=data.fingerprint,
         source=data.source,

@@ -20,8 +20,9 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from roadworthy import numbers
 from roadworthy.registry import register
-from roadworthy.report import numbers, wording
+from roadworthy.report import wording
 from roadworthy.report.blocks import Block, Heading, Pictures, ReportError
 from roadworthy.report.charts import palette
 from roadworthy.report.page import page
@@ -111,9 +112,10 @@ def _facts(run: Record) -> list[tuple[str, str, list[str], str]]:
             shown = numbers.estimate(f.value, f.interval, f.n, wording.style_of(run, quantity))
             ends = f"{shown.interval} at {shown.confidence}" if f.interval else ""
             name = f"{quantity.replace('_', ' ')}, clean"
-            found.append((name, shown.value, [ends, f"n = {shown.n}"], shown.title))
-    circumstances = wording.plural(len(run.circumstances), "circumstance")
-    many = [f"{circumstances},", wording.plural(len(run.slices), "slice")]
+            cases = wording.cases_of(f.n, f.groups, wording.unit_of(run))
+            found.append((name, shown.value, [ends, cases], shown.title))
+    circumstances = numbers.plural(len(run.circumstances), "circumstance")
+    many = [f"{circumstances},", numbers.plural(len(run.slices), "slice")]
     found.append(("cases", numbers.count(run.cases.total), many, ""))
     failed = "counted as wrong" if run.cases.failed else "every case was answered"
     found.append(("cases without an answer", numbers.count(run.cases.failed), [failed], ""))
@@ -197,7 +199,7 @@ def _template() -> jinja2.Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(marks=wording.MARKS, plural=wording.plural, kind=_kind, id=id)
+    environment.globals.update(marks=wording.MARKS, plural=numbers.plural, kind=_kind, id=id)
     environment.filters.update(level=numbers.level, breakable=_breakable, ticked=_ticked)
     return environment.get_template("report.html.j2")
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from roadworthy import numbers
 from roadworthy.analysis import performance
 from roadworthy.assessment.observations import Observations
 from roadworthy.assessment.section import (
@@ -22,7 +23,7 @@ from roadworthy.claims import Quantity
 from roadworthy.execution.plan import Plan
 from roadworthy.finding import Evidence, Finding
 from roadworthy.registry import register
-from roadworthy.report import charts, numbers, wording
+from roadworthy.report import charts, wording
 from roadworthy.report.blocks import (
     MOST_ROWS,
     Block,
@@ -201,7 +202,7 @@ def _columns(run: RunRecord) -> list[Column]:
 
 def _circumstances(found: Sequence[_Found], run: RunRecord) -> list[Block]:
     weighed = any(c.record.significance is not None for c in found)
-    by = " by significance" if weighed else ""
+    by = " by risk priority" if weighed else ""
     blocks: list[Block] = [Heading(f"Circumstances{by}", "circumstances", "Circumstances")]
     if not found:
         none = "No circumstances were assessed: only the clean test data was."
@@ -209,13 +210,13 @@ def _circumstances(found: Sequence[_Found], run: RunRecord) -> list[Block]:
     points = [_point(c) for c in found if c.record.significance is not None and c.loss is not None]
     if points:
         caption = (
-            "Where to work first: how much a circumstance matters (exposure × likelihood × severity, 1 to 125) against "
-            "the relative loss at its worst level. Bars are intervals."
+            "Where to work first: the risk priority of a circumstance (exposure × likelihood × severity, 1 to 125) "
+            "against the relative loss at its worst level. Bars are intervals."
         )
-        title = "Significance against relative loss"
-        draw = drawn(charts.significance_chart, points, title=title)
-        blocks.append(Chart("figure-significance", caption, draw))
-    order = "most significant first" if weighed else "worst first"
+        title = "Risk priority against relative loss"
+        draw = drawn(charts.priority_chart, points, title=title)
+        blocks.append(Chart("figure-priority", caption, draw))
+    order = "highest risk priority first" if weighed else "worst first"
     rows = [
         _forest_row(place_name(c.record.name, c.worst_level), c.by_level[c.worst_level], run)
         for c in found
@@ -225,7 +226,9 @@ def _circumstances(found: Sequence[_Found], run: RunRecord) -> list[Block]:
     title = f"{run.measure.name} by circumstance"
     blocks += _forest("figure-circumstances", rows, caption, title, "clean", run, order=order)
     columns = [Column("Circumstance", number=False)]
-    columns += [Column("Signif.", title="exposure × likelihood × severity")] if weighed else []
+    columns += (
+        [Column("Risk priority", title="exposure × likelihood × severity")] if weighed else []
+    )
     table = [
         [_name(c), *([_weight(c)] if weighed else []), *_cells(c, c.worst_level, run)]
         for c in found
@@ -277,7 +280,7 @@ def _slices(run: RunRecord) -> list[Block]:
     caption = (
         f"{run.measure.name} by slice of the clean test data, worst first. Dashed: all of it."
         + (
-            f" {wording.plural(small, 'slice')} with too few cases only in the table."
+            f" {numbers.plural(small, 'slice')} with too few cases only in the table."
             if small
             else ""
         )
@@ -296,7 +299,7 @@ def _slices(run: RunRecord) -> list[Block]:
     ]
     columns = [Column("Slice", number=False), Column(run.measure.name), Column("n")]
     columns.append(Column("Remark", number=False))
-    fold = f"All {wording.plural(len(table), 'slice')} as a table"
+    fold = f"All {numbers.plural(len(table), 'slice')} as a table"
     caption = wording.intervals_at(run)
     return [*blocks, Table(columns, table, name="Slices", fold=fold, brief=8, caption=caption)]
 
@@ -357,9 +360,6 @@ def _forest(
         "title": title,
         "reference": clean.value if clean else None,
         "reference_label": reference,
-        "reference_shown": numbers.estimate(clean.value, None, clean.n, style).value
-        if clean
-        else "",
         "order": order,
         "style": style,
         "better": run.measure.better,
@@ -374,15 +374,15 @@ def _forest_row(name: str, found: Finding, run: RunRecord) -> charts.ForestRow:
     return charts.ForestRow(name, found.value, *_ends(found), f"{name}: {shown.title}", text)
 
 
-def _point(c: _Found) -> charts.SignificancePoint:
+def _point(c: _Found) -> charts.PriorityPoint:
     found = c.at("relative_drop", c.worst_level)
     ends = _ends(found) if found else (None, None)
     shown = numbers.estimate(
         c.loss, found.interval if found else None, found.n if found else None, "percent"
     )
     place = place_name(c.record.name, c.worst_level)
-    note = f"{place}: significance {c.record.significance:g}, relative loss {shown.title}"
-    return charts.SignificancePoint(c.record.name, c.record.significance, c.loss, *ends, note)
+    note = f"{place}: risk priority {c.record.significance:g}, relative loss {shown.title}"
+    return charts.PriorityPoint(c.record.name, c.record.significance, c.loss, *ends, note)
 
 
 def _ends(found: Finding) -> tuple[float | None, float | None]:
