@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roadworthy.report import numbers
 from roadworthy.report.charts import (
     MISSED,
     RANKING,
@@ -30,7 +29,6 @@ from roadworthy.report.charts import (
     priority_chart,
 )
 from roadworthy.report.charts.svg import LinearScale, domain, fit, text_width, ticks
-from roadworthy.statistics import Interval
 
 SVG = "{http://www.w3.org/2000/svg}"
 AWKWARD = st.one_of(st.none(), st.just(math.nan), st.just(-math.inf), st.floats(-3, 40))

@@ -199,9 +199,15 @@ def _template() -> jinja2.Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(marks=wording.MARKS, plural=numbers.plural, kind=_kind, id=id)
+    environment.globals.update(
+        marks=wording.MARKS, plural=numbers.plural, share=_share, kind=_kind, id=id
+    )
     environment.filters.update(level=numbers.level, breakable=_breakable, ticked=_ticked)
     return environment.get_template("report.html.j2")
+
+
+def _share(x: float) -> str:
+    return numbers.value(x, "percent")
 
 
 def _kind(block: Any) -> str:

@@ -118,14 +118,14 @@ class Performance(Section):
             Heading("Gallery", id="gallery"),
             Pictures(
                 run.gallery.pairs,
-                "Each original, followed by the case made of it.",
+                "Each original, followed by the case made of it; in brackets the confidence of the prediction.",
                 "There are no pairs to show.",
                 filter=True,
             ),
             Heading("Worst failures", id="worst"),
             Pictures(
                 run.gallery.worst,
-                "The gravest first: failures with large errors, or that the subject was sure of.",
+                "The gravest first: failures with large errors, or that the subject was sure of. In brackets: its confidence.",
                 "There is no failure to show, or none has a picture or text.",
             ),
         ]
