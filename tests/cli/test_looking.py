@@ -117,6 +117,20 @@ def test_a_report_is_rendered_again_from_the_folder_alone(tiny, cli, tmp_path):
     assert cli("report", tmp_path / "nowhere").code == 2
 
 
+def test_without_a_browser_there_is_no_pdf_but_the_page_is_written(
+    tiny, cli, tmp_path, monkeypatch
+):
+    from roadworthy.report import html
+
+    folder = run_folder(cli, tiny.file, tmp_path / "runs")
+    (folder / "report.html").unlink()
+    monkeypatch.setattr(html, "BROWSERS", ())
+    answer = cli("report", folder, "--format", "pdf")
+    assert answer.code == 2 and "install chromium" in answer.err
+    assert (folder / "report.html").read_text().startswith("<!")
+    assert not (folder / "report.pdf").exists()
+
+
 def test_runs_are_listed_from_their_folders(two_runs, cli):
     root = two_runs[0].parent
     (row,) = json.loads(cli("runs", root, "--json").out)

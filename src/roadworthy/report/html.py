@@ -14,6 +14,7 @@ import functools
 import hashlib
 import math
 import re
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -40,6 +41,14 @@ MOST_PAIRS = 120
 LONGEST_TEXT = 600
 PIXEL_ART = 96
 """Below this many pixels a side a picture is enlarged with hard edges, so that what the subject saw is seen."""
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+QUIET = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--no-pdf-header-footer"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+)
+"""A report is a page of ours without foreign script; a container often has no sandbox."""
+PATIENCE_S = 120
 
 
 @register("reports", "html", file="report.html")
@@ -97,10 +106,16 @@ def _rendered(run: Record, blocks: Sequence[Block], media: Mapping[int, ShownPai
         most_notes=wording.MOST_NOTES,
         media=media,
         dropped=0 if media is None else pairs - len(media),
-        style=palette.css() + _asset("report.css"),
+        style=palette.css() + _asset("report.css") + _foot(run),
         script=script,
         script_hash=f"sha256-{digest}",
     )
+
+
+def _foot(run: Record) -> str:
+    """What stands at the foot of printed pages, in signs that mean nothing to CSS."""
+    words = re.sub(r"[^\w .,@+-]", " ", f"{run.name} {run.subject.version}, run {run.key[:12]}")
+    return f'@page{{@bottom-left{{content:"{words}";font:8pt sans-serif;color:#56616e}}}}'
 
 
 def _facts(run: Record) -> list[tuple[str, str, list[str], str]]:
@@ -200,14 +215,43 @@ def _template() -> jinja2.Template:
         lstrip_blocks=True,
     )
     environment.globals.update(
-        marks=wording.MARKS, plural=numbers.plural, share=_share, kind=_kind, id=id
+        marks=wording.MARKS, plural=numbers.plural, sure=_sure, kind=_kind, id=id
     )
     environment.filters.update(level=numbers.level, breakable=_breakable, ticked=_ticked)
     return environment.get_template("report.html.j2")
 
 
-def _share(x: float) -> str:
-    return numbers.value(x, "percent")
+def _sure(confidence: float) -> str:
+    """What a subject says of itself, no more exactly than is of use."""
+    return ">99.9%" if confidence > 0.999 else numbers.value(confidence, "percent")
+
+
+def printed(page: Path) -> bytes:
+    """A page as PDF, by an installed Chromium that loads nothing else."""
+    import subprocess
+    import tempfile
+
+    chromium = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if chromium is None:
+        raise ReportError(
+            f"PDF needs Chromium or Chrome, and neither is installed (apt install chromium; brew install --cask chromium). "
+            f"The report is written as {page}: print it from any browser."
+        )
+    with tempfile.TemporaryDirectory(prefix="roadworthy-") as folder:
+        target = Path(folder) / "report.pdf"
+        flags = [f"--user-data-dir={folder}/profile", f"--print-to-pdf={target}"]
+        command = [chromium, *QUIET, *flags, page.resolve().as_uri()]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+            return target.read_bytes()
+        except subprocess.TimeoutExpired as error:
+            said = f"took longer than {PATIENCE_S} s"
+            raise ReportError(f"{chromium} {said}. The report is written as {page}.") from error
+        except FileNotFoundError as error:
+            said = "".join(done.stderr.splitlines(keepends=True)[-3:])
+            raise ReportError(
+                f"{chromium} printed no PDF: {said} The report is written as {page}."
+            ) from error
 
 
 def _kind(block: Any) -> str:

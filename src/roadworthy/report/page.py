@@ -134,22 +134,28 @@ def _numbers(claim: ClaimRecord, judged: Judged, style: numbers.Style) -> list[C
     ]
 
 
+def _is_open(judged: Judged) -> bool:
+    return judged.status == "inconclusive"
+
+
 def _members(run: Record, claim: ClaimRecord) -> Table:
     """The places of a claim over several."""
     style = wording.style_of(run, claim.quantity)
     side = "≥" if claim.direction == "min" else "≤"
+    undecided = any(map(_is_open, claim.members))
     rows = [
         [
             Cell(m.about),
             Cell(m.status, status=m.status),
             *_numbers(claim, m, style),
             _cases(run, m),
-            Cell(wording.settle(run, claim, m) if m.status == "inconclusive" else ""),
+            *([Cell(wording.settle(run, claim, m) if _is_open(m) else "")] if undecided else []),
         ]
         for m in claim.members
     ]
     columns = [Column("Place", number=False), Column("Status", number=False), Column("Value")]
-    columns += [Column("Bound"), Column("n"), Column("To settle it", number=False)]
+    columns += [Column("Bound"), Column("n")]
+    columns += [Column("To settle it", number=False)] if undecided else []
     places = numbers.plural(len(rows), "place")
     fold = f"{claim.id} ({side} {numbers.limit(claim.limit, style)}) in each of {places}"
     return Table(columns, rows, fold=fold, rest="run.json has all")

@@ -180,11 +180,11 @@ def _cells(c: _Found, level: float | None, run: RunRecord) -> list[Cell]:
     p = difference.details.get("p") if difference else None
     failed = f"{here.failed:,} failed" if here is not None and here.failed else ""
     return [
-        found_cell(here, wording.style_of(run, run.measure.name)),
-        found_cell(difference, wording.style_of(run, "difference")),
-        found_cell(c.at("relative_drop", level), "percent"),
+        found_cell(here, wording.style_of(run, run.measure.name), level=False),
+        found_cell(difference, wording.style_of(run, "difference"), level=False),
+        found_cell(c.at("relative_drop", level), "percent", level=False),
         Cell(numbers.p_value(p)),
-        found_cell(c.at("failure_rate", level), "percent"),
+        found_cell(c.at("failure_rate", level), "percent", level=False),
         Cell(numbers.count(here.n if here else None), failed),
     ]
 
@@ -291,7 +291,7 @@ def _slices(run: RunRecord) -> list[Block]:
     table = [
         [
             Cell(s.name),
-            found_cell(run.find(run.measure.name, slice=s.name), style),
+            found_cell(run.find(run.measure.name, slice=s.name), style, level=False),
             Cell(numbers.count(s.n)),
             Cell("too few cases to judge" if s.too_small else ""),
         ]
