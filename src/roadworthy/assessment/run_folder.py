@@ -459,15 +459,17 @@ def _telling(here: Seen, clean: Seen, *, failed: bool) -> list[int]:
 
 
 def _worst(seen: Sequence[Seen]) -> list[tuple[Seen, int]]:
-    """Failures that looked safe to the first supervisor come first; without one, the largest errors. At most two a condition."""
+    """Failures that looked safe to the first supervisor come first; without one, the largest errors. Conditions
+    have equal parts, of two at least."""
     found: list[tuple[float, Seen, int]] = []
+    part = max(2, MOST_PAIRS // len(seen))
     for s in seen:
         rows = np.flatnonzero(s.observed.failure & ~s.observed.unanswered)
         if not rows.size:
             continue
         scores = next(iter(s.observed.scores.values()), None)
         badness = s.observed.scored.error[rows] if scores is None else -scores[rows]
-        order = np.argsort(-badness, kind="stable")[:2]
+        order = np.argsort(-badness, kind="stable")[:part]
         found.extend((float(badness[i]), s, int(rows[i])) for i in order)
     found.sort(key=lambda entry: -entry[0])
     distinct: dict[tuple[str, str], tuple[Seen, int]] = {}

@@ -114,7 +114,8 @@ def _rendered(run: Record, blocks: Sequence[Block], media: Mapping[int, ShownPai
 
 def _foot(run: Record) -> str:
     """What stands at the foot of printed pages, in signs that mean nothing to CSS."""
-    words = re.sub(r"[^\w .,@+-]", " ", f"{run.name} {run.subject.version}, run {run.key[:12]}")
+    named = f"{run.name} {run.subject.version}".strip()
+    words = re.sub(r"[^\w .,@+-]", " ", f"{named}, run {run.key[:12]}")
     return f'@page{{@bottom-left{{content:"{words}";font:8pt sans-serif;color:#56616e}}}}'
 
 

@@ -201,7 +201,7 @@ def _used(run: Record) -> list[Block]:
     facts = {
         "Task": subject.task,
         "Adapter": subject.adapter,
-        "Version": subject.version,
+        "Version": subject.version or "not stated",
         "Fingerprint": subject.fingerprint,
     }
     if subject.class_order:
@@ -255,7 +255,7 @@ def _data_row(role: str, data: DataRecord) -> list[Cell]:
         Cell(role),
         Cell(data.name),
         Cell(numbers.count(data.n)),
-        Cell(numbers.count(data.groups)),
+        Cell(numbers.count(data.groups), data.group),
         Cell(str(len(data.classes)) if data.classes else numbers.NONE),
         Cell(data.licence or "licence not stated", _file_name(data.source)),
         Cell(data.fingerprint, code=True),

@@ -125,7 +125,7 @@ class Performance(Section):
             Heading("Worst failures", id="worst"),
             Pictures(
                 run.gallery.worst,
-                "The gravest first: failures with large errors, or that the subject was sure of. In brackets: its confidence.",
+                "The gravest first: failures with large errors, or of which the subject was sure. In brackets: its confidence.",
                 "There is no failure to show, or none has a picture or text.",
             ),
         ]
