@@ -275,7 +275,7 @@ def supposed(plan: Plan) -> list[str]:
     stated = any(c.probability is not None for c in plan.circumstances)
     if not silent or not (stated or len(silent) == len(plan.circumstances)):
         return []
-    shares = " and ".join(f"{name} ({usual[name]:.0%})" for name in silent)
+    shares = " and ".join(f"{name} ({usual[name]:.1%})" for name in silent)
     counts = "counts" if len(silent) == 1 else "count"
     return [f"{shares} {counts} as often as in the test data; say otherwise with probability: …"]
 
