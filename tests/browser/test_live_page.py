@@ -252,7 +252,7 @@ def test_no_chance_is_told_more_exactly_than_it_is_known(browser, bundle_path, t
     with monitored.serving(bundle_path, tmp_path / "state.sqlite") as service:
         page, _ = opened(browser, service.address, "desk")
         said = page.evaluate("[-179, -7, -2, 0, 4.7, 7, 40, 900].map(numbers.chance)")
-        assert said == ["<0.1%", "<0.1%", "12%", "50%", "99.1%", ">99.9%", ">99.9%", ">99.9%"]
+        assert said == ["<0.1%", "<0.1%", "11.9%", "50.0%", "99.1%", ">99.9%", ">99.9%", ">99.9%"]
         assert page.evaluate("[-30, -6.9068, 0.5, 6.9068, 8, 30].map(numbers.threshold)") == [
             *("<0.01%", "0.1%", "62%", "99.9%", "99.97%", ">99.99%")
         ]

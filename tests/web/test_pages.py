@@ -92,7 +92,7 @@ def test_what_cannot_be_told_is_drawn_as_calibrated_and_says_so(priced):
     late = tree_now(monitor, monitor.risk(), late="most events are late <b>")
     assert late.parameters["p_shift"] == 0.05
     picture = tree_picture(priced, late)
-    assert texts(picture)[0].endswith("5% shifted: most events are late <b>")
+    assert texts(picture)[0].endswith("5.0% shifted: most events are late <b>")
     assert " at 95%" not in picture, "no interval of a window that cannot be told"
 
 
