@@ -121,6 +121,37 @@ def test_the_interval_shown_ends_at_the_bound_that_decided():
     assert one.interval.high == pytest.approx(stats.beta.ppf(0.95, 381, 20))
 
 
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.integers(0, 80), min_size=1, max_size=6),
+    st.floats(0.05, 0.95),
+    st.sampled_from(["min", "max"]),
+)
+def test_every_interval_shown_says_the_same_as_the_verdict(rights, limit, direction):
+    judged = judge(claim(limit, direction, every="slices"), [accuracy(k, 80) for k in rights])
+    for member in judged.members:
+        assert member.interval is not None and member.interval.confidence == 0.95
+        low, high = member.interval.low, member.interval.high
+        keeps = low >= limit if direction == "min" else high <= limit
+        breaks = high < limit if direction == "min" else low > limit
+        expected = "met" if keeps else "breached" if breaks else "inconclusive"
+        assert member.status == expected
+        lower_end = (direction == "min") != (member.status == "breached")
+        assert member.bound == (low if lower_end else high)
+
+
+def test_what_would_settle_a_claim_on_groups_is_a_number_of_groups():
+    groups = np.repeat(np.arange(60), 5).astype(str)
+    outcomes = (np.random.default_rng(2).random(300) < 0.93).astype(float)
+    evidence = performance.measured(of_outcomes(outcomes, groups), "accuracy")
+    member = judge(claim(0.9), [evidence]).members[0]
+    assert (member.status, member.n, member.groups) == ("inconclusive", 300, 60)
+    assert member.cases_to_settle is not None
+    assert member.groups_to_settle == math.ceil(member.cases_to_settle / 5) > 60
+    alone = judge(claim(0.9), [performance.measured(of_outcomes(outcomes), "accuracy")]).members[0]
+    assert alone.groups is None and alone.groups_to_settle is None
+
+
 def test_a_place_that_cannot_be_judged_leaves_the_claim_open_and_says_why():
     small = Evidence(
         "accuracy", About(slice="site=C"), 1.0, 3, "higher", nothing, reason="the slice has 3 cases"

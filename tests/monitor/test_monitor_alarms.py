@@ -582,7 +582,7 @@ def test_what_is_missed_is_said_of_the_kinds_that_are_due_alone(compiled):
 
     both = notes(("fog", 0.5), ("rain", 0.1), not_due=("rain",))
     assert [note.code for note in both] == ["not due", "missed"]
-    assert "50% (fog)" in both[1] and "rain" not in both[1]
+    assert "50.0% (fog)" in both[1] and "rain" not in both[1]
     assert notes(("fog", 1.0), ("rain", 1.0), not_due=()) == ()
 
 

@@ -12,10 +12,10 @@ import sample_run
 from test_reports import changed
 
 from roadworthy.analysis.risk.tree import Tree, evaluate, expectation
+from roadworthy.numbers import value
 from roadworthy.registry import get
 from roadworthy.report import ReportError
 from roadworthy.report.html import html
-from roadworthy.report.numbers import value
 from roadworthy.store.record import Record
 
 

@@ -316,7 +316,7 @@ WINDOW_FIELDS = {
 BUNDLE_FIELDS = {
     *("id", "subject", "unit", "tolerable", "confidence", "scores", "windows", "watched", "prior"),
     *("alarm", "forecast", "coverage", "kinds", "calibrated_on", "blind_to", "notes", "made"),
-    *("lateness_s", "id_horizon"),
+    *("lateness_s", "id_horizon", "example"),
 }
 METRICS = {
     *("bundle_info", "events_total", "posts_refused_total", "events_counted"),

@@ -53,6 +53,11 @@ class Observed:
         """``snow@3``, or "clean"."""
         return str(self.about)
 
+    @property
+    def group_count(self) -> int | None:
+        """How many groups there are; None if the data has none."""
+        return None if self.groups is None else len(set(self.groups.tolist()))
+
     def take(self, rows: np.ndarray) -> Observed:
         """Some of the cases (a mask or indices)."""
         return replace(

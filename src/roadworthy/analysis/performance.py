@@ -74,6 +74,7 @@ def change_from_clean(here: Observed, clean: Observed, *, seed: int = 0) -> Evid
         len(here),
         here.scored.better,
         interval,
+        groups=here.group_count,
         proportion=False,
     )
 
@@ -88,7 +89,10 @@ def relative_drop(here: Observed, clean: Observed, *, seed: int = 0) -> Evidence
         return _drop_interval(here, clean, confidence, sided, rng)
 
     about = replace(here.about, versus=here.versus)
-    return Evidence("relative_drop", about, drop, len(here), "lower", interval, proportion=False)
+    groups = here.group_count
+    return Evidence(
+        "relative_drop", about, drop, len(here), "lower", interval, groups=groups, proportion=False
+    )
 
 
 def slices(
@@ -204,7 +208,7 @@ def _finding(
         evidence.interval(confidence, "two"),
         evidence.n,
         effective_n=evidence.effective_n,
-        groups=None if observed.groups is None else len(set(observed.groups.tolist())),
+        groups=observed.group_count,
         failed=int(observed.unanswered.sum()),
         about=evidence.about,
         better=evidence.better,
@@ -250,7 +254,7 @@ def _evidence(
         scored.better,
         interval,
         effective_n=effective,
-        groups=None if observed.groups is None else len(set(observed.groups.tolist())),
+        groups=observed.group_count,
         proportion=scored.shape == "proportion",
     )
 

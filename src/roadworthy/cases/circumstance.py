@@ -2,7 +2,7 @@
 
 A circumstance is a transformation at one or more levels, a metadata filter, or a data set of its own; with a probability
 of meeting it, and exposure, likelihood and severity of harm on the scales 1 to 5 of Wozniak et al. 2024
-(tables 4 and 5). Their product is its significance, 1 to 125 (metric M6).
+(tables 4 and 5). Their product is its risk priority (their significance), 1 to 125 (metric M6).
 
 >>> shutter = Circumstance("low_shutter", transform="motion_blur", levels=(1, 2), exposure=1, likelihood=2, severity=5)
 >>> shutter.significance

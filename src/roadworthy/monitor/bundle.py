@@ -66,8 +66,8 @@ class Coverage:
     """The same of intervals of the share that is shifted; None if it was not counted."""
 
     def __str__(self) -> str:
-        rate = "" if self.rate is None else f", the share shifted in {self.rate:.0%}"
-        held = f"accuracy held in {self.observed:.0%} of {self.windows:,} windows"
+        rate = "" if self.rate is None else f", the share shifted in {self.rate:.1%}"
+        held = f"accuracy held in {self.observed:.1%} of {self.windows:,} windows"
         return f"{held}{rate} ({self.on}), nominal {self.nominal:.0%}"
 
 

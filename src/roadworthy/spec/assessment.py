@@ -362,6 +362,11 @@ class Assessment(Strict):
         return tuple(map(str, found)) if isinstance(found, list) else ()
 
     @property
+    def group_column(self) -> str:
+        """The column that says what belongs together; empty if the file names none."""
+        return str(self.data.group or self.data.test.get("group") or "")
+
+    @property
     def measure_name(self) -> str:
         """The measure, or the task's own."""
         if self.measure is None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from roadworthy import registry
 from roadworthy.claims import Quantity
+from roadworthy.numbers import Style
 
 
 def installed_sections() -> dict[str, Any]:
@@ -38,6 +39,20 @@ def measure_quantity(name: str) -> Quantity:
 def quantity_of(name: str) -> Quantity:
     """The quantity of that name: of a section, else a measure."""
     return quantities().get(name) or measure_quantity(name)
+
+
+def number_style(quantity: str, measure: str, shape: str) -> Style:
+    """How a quantity is written: shares as percentages, their differences in points.
+
+    >>> number_style("difference", "accuracy", "proportion"), number_style("wer", "wer", "ratio")
+    ('points', 'plain')
+    """
+    share, known = shape == "proportion", quantities().get(quantity)
+    if quantity == measure or known is None:
+        return "percent" if share and quantity == measure else "plain"
+    if known.style == "difference":
+        return "points" if share else "change"
+    return known.style
 
 
 def check_limit(name: str, side: str, limit: float, *, measure: str) -> None:

@@ -138,6 +138,7 @@ class DataRecord(RecordPart):
     name: str = ""
     n: int = 0
     groups: int | None = None
+    group: str = Field(default="", description="The column that names them")
     classes: list[str] | None = None
     fingerprint: str = ""
     source: str = ""
@@ -169,7 +170,9 @@ class CircumstanceRecord(RecordPart):
     exposure: int | None = None
     likelihood: int | None = None
     severity: int | None = None
-    significance: float | None = Field(default=None, description="Exposure x likelihood x severity")
+    significance: float | None = Field(
+        default=None, description="Risk priority: exposure x likelihood x severity"
+    )
     description: str = ""
 
 
@@ -209,11 +212,16 @@ class Judged(RecordPart):
 
     status: Literal["met", "breached", "inconclusive"]
     value: Number = None
-    interval: StoredInterval | None = None
+    interval: StoredInterval | None = Field(
+        default=None,
+        description="From lower to upper one-sided bound, both at the claim's confidence",
+    )
     n: int | None = None
+    groups: int | None = None
     about: str = ""
     bound: Number = Field(default=None, description="The one-sided bound that decided")
-    cases_to_settle: int | None = None
+    cases_to_settle: int | None = Field(default=None, description="In all, n included")
+    groups_to_settle: int | None = None
     why: str = ""
 
 

@@ -55,6 +55,8 @@ class Now(NamedTuple):
     when: float
     windows: list[dict[str, Any]]
     tree: TreeNow
+    event: int
+    """The last event that they count."""
 
 
 class Restored(NamedTuple):
@@ -333,7 +335,7 @@ class Counting:
             states = {name: self.monitor.risk(name) for name in self.bundle.windows.names}
             windows = [views.risk_view(state) for state in states.values()]
             tree = tree_now(self.monitor, states[self.bundle.watched])
-            known = self._now = Now(at, moment, windows, tree)
+            known = self._now = Now(at, moment, windows, tree, self.monitor.state.counted)
         if not self.late:
             return known
         windows = [views.without_figures(w, cannot_tell=self.late) for w in known.windows]
@@ -365,6 +367,7 @@ class Counting:
             "bundle": self.bundle.id,
             "replica": self.file.replica,
             "now": self.clock.now(),
+            "event": said.event,
             "newest": views.plain(state.newest),
             "total": {**state.taken._asdict(), "labels": state.labels.counted},
             "alarm": self.monitor.alarm,

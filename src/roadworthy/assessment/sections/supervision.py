@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from pydantic import Field, model_validator
 
+from roadworthy import numbers
 from roadworthy.analysis import supervision, verdicts
 from roadworthy.analysis.calibration import Threshold
 from roadworthy.analysis.tallies import BatchVerdicts, tally_verdicts, verdicts_on_batches
@@ -43,7 +44,7 @@ from roadworthy.data.values import CLASS_SCORES
 from roadworthy.execution.plan import Plan, Supervision
 from roadworthy.finding import About, Evidence, Finding
 from roadworthy.registry import register
-from roadworthy.report import charts, numbers, wording
+from roadworthy.report import charts, wording
 from roadworthy.report.blocks import (
     MOST_ROWS,
     Block,
@@ -181,7 +182,7 @@ def _share(name: str, needs: tuple[str, ...], meaning: str, **more: Any) -> Quan
 
 
 _FAILURE, _SHIFT = ("supervisor",), ("supervisor", "circumstance")
-_UNIT = {"better": "higher", "style": "plain"}
+_UNIT = {"better": "higher", "style": "decimal"}
 
 
 @register("sections", "supervision")
@@ -664,9 +665,9 @@ def _worth(seen: _View) -> list[Block]:
         worst = seen.worst(s)
         place = place_name(worst.about.circumstance, worst.about.level) if worst else ""
         cells = [Cell(s.name, _unsaid(s), strong=True, marks=marks[s.name])]
-        cells.append(found_cell(seen.at(s, "auc_failure"), "plain", level=False))
+        cells.append(found_cell(seen.at(s, "auc_failure"), "decimal", level=False))
         if ranked:
-            cells.append(found_cell(seen.at(s, "aupr_failure"), "plain", level=False))
+            cells.append(found_cell(seen.at(s, "aupr_failure"), "decimal", level=False))
             cells.append(found_cell(seen.at(s, "fpr95_failure"), "percent", level=False))
         if ruled:
             cells.append(found_cell(worst, "percent", level=False, more=place))

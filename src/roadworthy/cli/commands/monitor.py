@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 
 from roadworthy.cli import exits, output
 from roadworthy.cli.options import BundleFile, Json, Token
-from roadworthy.cli.output import many
+from roadworthy.cli.output import many, percent
 
 if TYPE_CHECKING:
     from roadworthy.monitor import Monitor
@@ -204,10 +204,10 @@ def _merge(
 
 def _figures(window: Mapping[str, Any]) -> str:
     """The estimates of a window, by the scores and by labels."""
-    from roadworthy.analysis.risk.tree import amount
+    from roadworthy.numbers import amount
 
     def figures(found: Mapping[str, Any]) -> str:
-        accuracy, low, high = (f"{found[f'accuracy{end}']:.1%}" for end in ("", "_low", "_high"))
+        accuracy, low, high = (percent(found[f"accuracy{end}"]) for end in ("", "_low", "_high"))
         cost, least, most = (amount(found[f"risk{end}"]) for end in ("", "_low", "_high"))
         unit = window["unit"]
         return f"accuracy {accuracy} ({low} to {high}), cost {cost} ({least} to {most}) {unit}"
