@@ -65,11 +65,7 @@ def with_supervisors(plan: Plan) -> Plan:
 
 
 def _wants(plan: Plan, supervisors: Sequence[Supervision]) -> Wants:
-    """Requests beyond output, inputs and scores; cases to choose thresholds on and to learn from."""
-    requests: dict[str, set[Request]] = {}
-    for s in supervisors:
-        more = [n for n in s.supervisor.needs if not isinstance(n, Output | Input | Score)]
-        requests.setdefault(s.module, set()).update(more)
+    """Requests, and cases to choose thresholds on and to learn from."""
     conditions: list[Extra] = []
     if "calibration" in plan.data and supervisors:
         shifts = [c for circumstance in plan.circumstances for c in circumstance.conditions()]
@@ -78,8 +74,16 @@ def _wants(plan: Plan, supervisors: Sequence[Supervision]) -> Wants:
         conditions += [Extra("calibration", c.circumstance, c.level) for c in made]
     if any(s.supervisor.fitted and not s.reads_scores for s in supervisors):
         conditions.append(Extra("reference"))
-    asked = {module: frozenset(found) for module, found in requests.items() if found}
-    return Wants(asked, tuple(conditions))
+    return Wants(requests_of(supervisors), tuple(conditions))
+
+
+def requests_of(supervisors: Sequence[Supervision]) -> dict[str, frozenset[Request]]:
+    """What supervisors read of each module beyond its output, its inputs and others' scores."""
+    found: dict[str, frozenset[Request]] = {}
+    for s in supervisors:
+        more = {n for n in s.supervisor.needs if not isinstance(n, Output | Input | Score)}
+        found[s.module] = found.get(s.module, frozenset()) | more
+    return {module: requests for module, requests in found.items() if requests}
 
 
 def supervisions(plan: Plan) -> list[Supervision]:
@@ -262,7 +266,7 @@ class Supervisors:
             self.failed[s.label] = self._without(lost[0])
             return
         self.left_out[s.label] = tuple(lost)
-        self._timed_fit(s, _with_scores(system, self.members_of(s), scores), shifted)
+        self._timed_fit(s, with_scores(system, self.members_of(s), scores), shifted)
 
     def members_of(self, s: Supervision) -> tuple[str, ...]:
         """Those whose scores it reads after all."""
@@ -287,7 +291,7 @@ class Supervisors:
             if lost:
                 self.failed[s.label] = self._without(lost[0])
                 continue
-            made = self._timed_score(s, _with_scores(system, members, scores))
+            made = self._timed_score(s, with_scores(system, members, scores))
             if made is not None:
                 self._add_seconds(s, made.seconds)
                 found[s.label] = made.scores
@@ -398,9 +402,10 @@ def _keeps(s: Supervision) -> bool:
     return isinstance(getattr(s.supervisor, "meta", None), dict)
 
 
-def _with_scores(
+def with_scores(
     system: ModuleTrace, members: Sequence[str], scores: Mapping[str, np.ndarray]
 ) -> ModuleTrace:
+    """The rows of cases with the scores that one who combines others reads."""
     return replace(system, columns={Score(m).column: scores[m] for m in members})
 
 
