@@ -43,7 +43,7 @@ from roadworthy.spec import (
     supervisor_parameters,
 )
 from roadworthy.store.record import Record
-from roadworthy.subject.identity import LISTING, SubjectEvidence, state_of_file
+from roadworthy.subject.identity import ABSENT, LISTING, SubjectEvidence, state_of_file
 from roadworthy.subject.module import SubjectError, function_module
 from roadworthy.subject.needs import Input
 from roadworthy.subject.system import Cases, System, single
@@ -197,22 +197,24 @@ class Supervised:
             raise SubjectError(
                 "The subject of this run was in memory. Assess a file of it, as in `python: model.py:predict`."
             )
-        if not spec.base.is_dir():
-            raise SubjectError(
-                f"There is no folder {spec.base}. Say where the assessment file is: Supervised(run, base=…)."
-            )
-        changed = [f.path for f in self.record.subject.files if _state(spec.base, f) != f.sha256]
+        states = {f.path: (f.sha256, _state(spec.base, f)) for f in self.record.subject.files}
+        changed = [path for path, (then, now) in states.items() if now != then]
         if changed and check:
-            raise SubjectError(_not_the_same(f"{changed[0]} has changed, or is missing,"))
+            if states[changed[0]][1] == ABSENT:
+                raise SubjectError(
+                    f"There is no {changed[0]} in {spec.base}. If the run was moved, say where the "
+                    "assessment file is: Supervised(run, base=…)."
+                )
+            raise SubjectError(_not_the_same(f"{changed[0]} has changed"))
         system = load_subject(spec, SubjectEvidence())
         known = {m.name: m.fingerprint for m in self.record.subject.modules}
         changed += [
-            f"module {name} of the subject"
+            f"Module {name}"
             for name, module in system.modules.items()
             if module.fingerprint != known.get(name)
         ]
         if changed and check:
-            raise SubjectError(_not_the_same(f"The {changed[0]} is another"))
+            raise SubjectError(_not_the_same(f"{changed[0]} has changed"))
         if changed:
             warnings.warn(
                 f"Not the subject of the run: {', '.join(changed)} changed since. Scores and thresholds may not fit.",
