@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from sorter import SMALL, bundle_of, drawn, laid_out, run
+from sorter import SMALL, SUBJECT, bundle_of, drawn, laid_out, run
 
 from roadworthy import Bundle, Events, Monitor, Run, SubjectError, Supervised, assess
 from roadworthy.assessment.section import plan_assessment
+from roadworthy.assessment.supervised import SupervisedAnswer
 from roadworthy.monitor import EventError
 from roadworthy.registry import register, remove
 from roadworthy.spec import Assessment
@@ -299,6 +301,27 @@ def test_the_service_reads_the_events_of_answers(clothes: Run) -> None:
             a.time for a in answers
         ]
         assert batch.cells.tolist() == monitor.state.recent.cell.tolist()
+
+
+def test_the_ten_lines_of_the_page_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (FASHION.parents[1] / "docs" / "ways-in.md").read_text()
+    (code,) = re.findall(r"```python\n(import roadworthy.*?)```", page, re.DOTALL)
+    assert len([line for line in code.splitlines() if line]) <= 11
+    text = SMALL.replace("gaussian_noise, levels: [1, 3]", "contrast, levels: [1, 2]")
+    (laid_out(tmp_path) / "assessment.yaml").write_text(text)
+    # Less sure where there is less contrast, so that scores show the shift.
+    unsure = SUBJECT.replace("/ 30", "/ 30 * float(image.std()) / 20")
+    (tmp_path / "subject.py").write_text(unsure)
+    monkeypatch.chdir(tmp_path)
+    referred: list[SupervisedAnswer] = []
+    images = drawn(200, 7)["images"]
+    given = {"inputs": images, "refer": lambda x, answer: referred.append(answer)}
+    exec(compile(code, "ways-in.md", "exec"), given)
+    accuracy, alarm = capsys.readouterr().out.split()
+    assert alarm == "False" and 0.7 < float(accuracy) < 1.0
+    assert 0 < len(referred) < 60 and all(any(a.alarms.values()) for a in referred)
 
 
 @pytest.mark.slow

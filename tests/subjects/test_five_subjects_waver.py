@@ -111,7 +111,7 @@ def test_every_score_that_was_asked_for_is_there_for_every_case(assessed):
 
 
 def test_live_answers_have_the_scores_of_the_run(assessed):
-    name, file, run = assessed
+    _, file, run = assessed
     data = plan_assessment(Assessment.read(file)).data["test"]
     answers = Supervised(run.folder).batch(data.inputs[:5], ids=data.ids[:5])
     for label, column in scores_of(run)[""].items():
