@@ -2,10 +2,10 @@
 
     python benchmarks/live.py
 
-The classifier of examples/fashion (torch, one thread) answers single images and batches of 64. Bare:
-the image is scaled, passed forward and read back. With supervisors: the same, and the answer with
-its scores and alarms. Fitted on the 2,000 bundled reference images. Processor time an input, best of
-some rounds that take turns. The last column is `monitor.update` with the answers.
+The classifier of examples/fashion (torch, one thread) answers single images and batches of 64.
+Bare: the image is scaled, passed forward and read back. With supervisors: the same, and the answer
+with its scores and alarms. Fitted on the 2,000 bundled reference images. Processor time an input,
+best of some rounds that take turns. The last column is `monitor.update` with the answers.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _updates(
 
 
 ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
-"""Read by numpy and torch when they are loaded. The processor time of a second thread that waits would be counted."""
+"""Read when numpy and torch are loaded: the time of a second thread that waits would be counted."""
 
 if __name__ == "__main__":
     if ONE_THREAD.items() <= os.environ.items():

@@ -1,4 +1,6 @@
-"""What `make demo` ends with: the run that was just assessed, at work. ``python examples/live/demo.py [RUN]``.
+"""What `make demo` ends with: the run that was just assessed, at work.
+
+``python examples/live/demo.py [RUN]``; without a folder the newest run of examples/fashion.
 
 The classifier of examples/fashion answers images that its run has not seen, with the supervisors of
 that run; the monitor that the run compiled into reads their scores, and no labels. Then the camera
@@ -36,12 +38,12 @@ RUNS, NAME = Path("runs"), "fashion"
 WIDTH = 60
 """Columns of a chart."""
 ALL, READING = 26.0, 11.0
-"""Seconds on a terminal: everything together, and the pauses to read in; what is left is shared by the two streams."""
+"""Seconds on a terminal: everything together, and the pauses to read in; the streams share the rest."""
 
 
 @dataclass(frozen=True)
 class Deployed:
-    """A run in production, and for comparison an estimate from the classifier's confidence alone."""
+    """A run in production, and for comparison an estimate from confidence alone."""
 
     run: Path
     supervised: Supervised
@@ -50,7 +52,7 @@ class Deployed:
 
     @classmethod
     def of(cls, run: Path) -> Deployed:
-        """Load the run; the confidence is fitted to right answers on its clean calibration cases."""
+        """Load the run; confidence is fitted to right answers on its clean calibration cases."""
         table = pq.read_table(run / CALIBRATION)
         clean = np.asarray(table["circumstance"]) == ""
         confidence, correct = (np.asarray(table[c])[clean] for c in ("confidence", "correct"))
@@ -104,7 +106,7 @@ class Watched:
 
 @dataclass(frozen=True)
 class Stage:
-    """Where it is shown: live and paced on a terminal, line by line in a log, or only how each stream ends, for a picture."""
+    """Where it is shown: paced on a terminal, line by line in a log, or only the ends of streams."""
 
     console: Console
     mode: Literal["live", "log", "still"]
@@ -145,7 +147,8 @@ def alarm_line(alarms: Sequence[Alarm], bundle: Bundle) -> Text:
     if last.risk is None or last.exceedance is None:
         return text.append(": unlike anything calibrated; no estimate of its cost")
     return text.append(
-        f": {last.risk:.2f} {bundle.unit} expected, p(over {bundle.tolerable:.2f}) = {last.exceedance:.2f}"
+        f": {last.risk:.2f} {bundle.unit} expected, "
+        f"p(over {bundle.tolerable:.2f}) = {last.exceedance:.2f}"
     )
 
 
@@ -183,7 +186,7 @@ def play(stage: Stage, watched: Watched, *, seconds: float) -> list[Frame]:
 
 
 def _news(frames: Sequence[Frame]) -> bool:
-    """Whether the last look changed what is said: an alarm, or that there is no estimate any more."""
+    """Whether the last look changed what is said: an alarm, or whether there is an estimate."""
     if len(frames) < 2:
         return False
     before, now = frames[-2:]
@@ -198,7 +201,8 @@ def introduce(stage: Stage, deployed: Deployed) -> None:
     stage.say(
         "\n[bold]After release, without labels[/bold]\n"
         f"The monitor of {deployed.run}, calibrated on:\n{', '.join(kinds)}.\n"
-        f"A wrong answer costs {deployed.wrong:.2f} EUR; up to {bundle.tolerable:.2f} {bundle.unit} is tolerable.\n"
+        f"A wrong answer costs {deployed.wrong:.2f} EUR; "
+        f"up to {bundle.tolerable:.2f} {bundle.unit} is tolerable.\n"
         f"False alarms accepted: {rule.false_alarms}, at {rule.events_per_day:,.0f} events a day."
     )
 
@@ -207,7 +211,8 @@ def first_story(stage: Stage, deployed: Deployed) -> None:
     """A shift of a kind that was not calibrated on."""
     stream = Stream.failing(haze)
     stage.say(
-        f"\n[bold]Today's stream[/bold]: {len(stream.truth):,} images without a label. How many answers are right?\n"
+        f"\n[bold]Today's stream[/bold]: {len(stream.truth):,} images without a label. "
+        "How many answers are right?\n"
     )
     watched = Watched(stream, deployed)
     frames = play(stage, watched, seconds=stage.share(2))
@@ -224,7 +229,8 @@ def first_story(stage: Stage, deployed: Deployed) -> None:
     stage.add(f"The truth: haze, never calibrated on, began after event {stream.begins:,}.")
     points = [f"{100 * each:.0f}" for each in off]
     stage.add(
-        f"Since then confidence was {points[0]} points off, roadworthy {points[1]}; its band held {held:.0%}."
+        f"Since then confidence was {points[0]} points off, roadworthy {points[1]}; "
+        f"its band held {held:.0%}."
     )
     if raised:
         late = watched.right[stream.begins : raised[0].event]
@@ -238,12 +244,14 @@ def second_story(stage: Stage, deployed: Deployed) -> None:
     """A stream that is like nothing calibrated."""
     stream = Stream.failing(negative)
     stage.say(
-        f"\n[bold]Another stream[/bold]: {len(stream.truth):,} images; it becomes unlike anything calibrated.\n"
+        f"\n[bold]Another stream[/bold]: {len(stream.truth):,} images; "
+        "it becomes unlike anything calibrated.\n"
     )
     watched = Watched(stream, deployed)
     last = play(stage, watched, seconds=stage.share(1))[-1]
     stage.add(
-        f"The truth: {watched.accuracy(last.event):.0%} of the answers are right, and confidence says {last.confidence:.0%}."
+        f"The truth: {watched.accuracy(last.event):.0%} of the answers are right, "
+        f"and confidence says {last.confidence:.0%}."
     )
     stage.pause(1.5)
 
@@ -253,7 +261,8 @@ def newest_run() -> Path:
     found = [run["folder"] for run in list_runs(RUNS) if run["name"] == NAME]
     if not found:
         raise SystemExit(
-            f"No run of {NAME} under {RUNS}/. Run: roadworthy assess examples/fashion/assessment.yaml --runs runs"
+            f"No run of {NAME} under {RUNS}/. Run: "
+            f"roadworthy assess examples/fashion/assessment.yaml --runs {RUNS}"
         )
     return RUNS / str(found[0])
 

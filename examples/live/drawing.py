@@ -1,4 +1,4 @@
-"""A chart of letters: what the confidence says, the monitor's estimate with its band, and the truth once it is revealed."""
+"""A chart of letters: confidence, the monitor's estimate with its band, and the truth at the end."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """From the assessment to production: ``python examples/live/live.py``, half a minute on two cores.
 
 Assesses a classifier, loads it with its supervisors and the monitor that the run compiled into, and
-feeds it images; then the lens becomes damp. First in this process, then through the monitor's service.
+feeds it images; then the lens becomes damp. First in this process, then through the service.
 """
 
 from __future__ import annotations
@@ -63,9 +63,8 @@ def told(state: dict[str, object]) -> str:
     """The estimate of a window, or why there is none."""
     if state["cannot_tell"]:
         return f"no estimate: {state['cannot_tell']}"
-    return "{accuracy:.0%} right ({accuracy_low:.0%} to {accuracy_high:.0%}), {risk:.2f} {unit}".format(
-        **state
-    )
+    right = "{accuracy:.0%} right ({accuracy_low:.0%} to {accuracy_high:.0%})"
+    return f"{right}, {{risk:.2f}} {{unit}}".format(**state)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import numpy as np
 from roadworthy.data.loaders.bundled import bundled
 
 USED = 600
-"""Images of the calibration split that the assessment files use; the stream is made of the others."""
+"""Images of the calibration split that the assessment files use; the others are the stream."""
 
 
 def haze(images: np.ndarray) -> np.ndarray:

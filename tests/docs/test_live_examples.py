@@ -1,4 +1,4 @@
-"""examples/live: the story that `make demo` ends with and the short script run, and what they say is computed and true."""
+"""examples/live: the end of `make demo` and the short script run, and what they say is true."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ from roadworthy.execution.plan import (
 )
 from roadworthy.execution.versions import code_version, libraries, source_of
 from roadworthy.registry import did_you_mean
-from roadworthy.spec import supervisor_label, supervisor_name, supervisor_parameters
+from roadworthy.spec import Assessment, supervisor_label, supervisor_name, supervisor_parameters
 from roadworthy.store import ChunkCache
 from roadworthy.store.cache import KeptScores
 from roadworthy.subject.needs import Input, Layer, Output, Request, Score
@@ -87,8 +87,15 @@ def requests_of(supervisors: Sequence[Supervision]) -> dict[str, frozenset[Reque
 
 
 def supervisions(plan: Plan) -> list[Supervision]:
-    """The supervisors of the file, in its order."""
-    spec, system = plan.spec, plan.subject
+    """The supervisors of the file, in its order, each with the reason why it cannot be there."""
+    found = named_supervisors(plan.spec, plan.subject)
+    found = [replace(s, because=_why_not(plan, i, s)) for i, s in enumerate(found)]
+    first = {s.label: s for s in found if not s.reads_scores}
+    return [_combining(plan, i, s, first) if s.reads_scores else s for i, s in enumerate(found)]
+
+
+def named_supervisors(spec: Assessment, system: System) -> list[Supervision]:
+    """The supervisors of the file at their modules, in its order; not fitted yet."""
     found: list[Supervision] = []
     for i, entry in enumerate(spec.supervisors):
         name, parameters = supervisor_name(entry), supervisor_parameters(entry)
@@ -104,17 +111,15 @@ def supervisions(plan: Plan) -> list[Supervision]:
         label = supervisor_label(entry, spec.supervisors)
         if label in {s.label for s in found}:
             raise spec.error(("supervisors", i), f"{label} is named twice")
-        one = Supervision(name, module, supervisor, parameters, "", label)
-        if not one.reads_scores:
-            one = replace(one, because=_why_not(plan, i, one))
-        found.append(one)
-    first = {s.label: s for s in found if not s.reads_scores}
-    return [_combining(plan, i, s, first) if s.reads_scores else s for i, s in enumerate(found)]
+        found.append(Supervision(name, module, supervisor, parameters, "", label))
+    return found
 
 
 def _why_not(plan: Plan, i: int, s: Supervision) -> str:
     """Why a supervisor cannot stand at its module; a layer that the file misspells is an error."""
     system = plan.subject
+    if s.reads_scores:
+        return ""
     # The system as a whole is asked as if it were one module.
     module = system if s.module == SYSTEM else system.modules[s.module]
     reason = s.supervisor.applies_to(output_kind(system, s.module))

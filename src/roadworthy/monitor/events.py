@@ -77,20 +77,16 @@ class ScoredAnswer(Protocol):
     """An answer with the scores of supervisors, such as `roadworthy.Supervised` gives."""
 
     @property
-    def id(self) -> str:
-        """Of the event."""
-
+    def id(self) -> str: ...
     @property
-    def time(self) -> float:
-        """In seconds."""
-
+    def time(self) -> float: ...
     @property
-    def subject(self) -> str:
-        """The fingerprint of the subject that answered."""
-
+    def subject(self) -> str: ...
     @property
-    def scores(self) -> Mapping[str, float]:
-        """By supervisor."""
+    def scores(self) -> Mapping[str, float]: ...
+
+
+Given = Events | ScoredAnswer | Sequence[ScoredAnswer]
 
 
 def monitored_scores(answer: ScoredAnswer, names: Sequence[str]) -> dict[str, float]:

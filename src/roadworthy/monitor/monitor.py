@@ -36,6 +36,7 @@ from roadworthy.monitor.events import (
     Cells,
     EventError,
     Events,
+    Given,
     Id,
     ScoredAnswer,
     Taken,
@@ -194,11 +195,7 @@ class Monitor:
         return f"alarm from {expit(rule.on):.0%}{proof}"
 
     def update(
-        self,
-        events: Events | ScoredAnswer | Sequence[ScoredAnswer],
-        *,
-        subject: str | None = None,
-        now: float | None = None,
+        self, events: Given, *, subject: str | None = None, now: float | None = None
     ) -> Taken:
         """Count events, or the answers of a supervised subject, and look whether an alarm is due.
 
@@ -449,8 +446,8 @@ class Monitor:
             self._check_subject(subject)
         names = self.bundle.calibration.names
         rows = [monitored_scores(answer, names) for answer in answers]
-        ids, times = [a.id for a in answers], [a.time for a in answers]
-        return Events(ids, times, columns={name: [row[name] for row in rows] for name in names})
+        columns = {name: [row[name] for row in rows] for name in names}
+        return Events([a.id for a in answers], [a.time for a in answers], columns=columns)
 
     def _cells(self, events: Events) -> Cells:
         if events.cells is not None:
