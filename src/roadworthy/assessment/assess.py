@@ -18,7 +18,7 @@ import yaml
 from numpy.typing import ArrayLike
 
 from roadworthy import registry
-from roadworthy.assessment.in_memory import in_memory
+from roadworthy.assessment.in_memory import IN_MEMORY, in_memory
 from roadworthy.assessment.judgement import judge_claims
 from roadworthy.assessment.observations import Observations, class_scores, observe_all
 from roadworthy.assessment.run_folder import (
@@ -155,7 +155,7 @@ def assess(
             command = command or f"roadworthy.assess({name}, X, y)"
             assessment = {
                 "name": name,
-                "subject": {"task": task, "python": "memory.py:model"},
+                "subject": {"task": task, "python": IN_MEMORY},
                 "data": {"test": {"npz": "memory"}},
                 **keys,
             }
@@ -356,6 +356,7 @@ def _conclude(
         write_tables(plan, observed, folder)
         findings = [f for result in results.values() for f in result.findings]
         record = record_of(plan, observed.seen, judgements, counts, command, findings)
+        record.base = os.path.relpath(plan.spec.base, folder.path.resolve())
         record.warnings[:0] = warnings
         for name, result in results.items():
             record.sections[name] = result.record

@@ -127,7 +127,7 @@ def observe(plan: Plan, condition: Condition, supervisors: Supervisors) -> Seen:
             (c.significance for c in plan.circumstances if c.name == condition.circumstance), None
         ),
         role=condition.role,
-        predicted=_predicted(system),
+        predicted=predicted_classes(system),
     )
     return Seen(condition, observed, system)
 
@@ -144,7 +144,7 @@ def _with_scores(seen: Seen, scores: Mapping[str, np.ndarray], labels: Sequence[
     return replace(seen, observed=replace(seen.observed, scores=kept))
 
 
-def _predicted(system: ModuleTrace) -> np.ndarray | None:
+def predicted_classes(system: ModuleTrace) -> np.ndarray | None:
     """The class that was answered, -1 where there is none; None where answers are no classes."""
     if system.kind is not CLASS_SCORES:
         return None

@@ -36,10 +36,13 @@ from roadworthy.monitor.events import (
     Cells,
     EventError,
     Events,
+    Given,
     Id,
+    ScoredAnswer,
     Taken,
     checked_cells,
     checked_times,
+    monitored_scores,
     plain_id,
     plain_ids,
     shown_id,
@@ -192,9 +195,9 @@ class Monitor:
         return f"alarm from {expit(rule.on):.0%}{proof}"
 
     def update(
-        self, events: Events, *, subject: str | None = None, now: float | None = None
+        self, events: Given, *, subject: str | None = None, now: float | None = None
     ) -> Taken:
-        """Count events, and look whether an alarm is due.
+        """Count events, or the answers of a supervised subject, and look whether an alarm is due.
 
         A call is counted whole or not at all: an infinite score, a time that is not finite or an
         unknown cell is refused with the event's id. `now` is the clock that events are compared
@@ -202,6 +205,11 @@ class Monitor:
         wrong clock would make all others late.
         """
         self._check_subject(subject)
+        if not isinstance(events, Events | Sequence):
+            scores = monitored_scores(events, self.bundle.calibration.names)
+            return self.update_one(events.id, events.time, scores, subject=events.subject, now=now)
+        if not isinstance(events, Events):
+            events = self._answered(events)
         cells = self._cells(events)
         n = len(cells)
         if events.id is not None and len(events.id) != n:
@@ -431,6 +439,15 @@ class Monitor:
         if subject is not None and subject not in self.bundle.called:
             watched = " or ".join(map(repr, self.bundle.called))
             raise EventError(f"These events are of {subject!r}; this monitor watches {watched}.")
+
+    def _answered(self, answers: Sequence[ScoredAnswer]) -> Events:
+        """Answers as events; those of another subject are refused."""
+        for subject in dict.fromkeys(answer.subject for answer in answers):
+            self._check_subject(subject)
+        names = self.bundle.calibration.names
+        rows = [monitored_scores(answer, names) for answer in answers]
+        columns = {name: [row[name] for row in rows] for name in names}
+        return Events([a.id for a in answers], [a.time for a in answers], columns=columns)
 
     def _cells(self, events: Events) -> Cells:
         if events.cells is not None:

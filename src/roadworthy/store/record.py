@@ -303,6 +303,9 @@ class Record(RecordPart):
         default_factory=dict, description="The assessment file, defaults filled in"
     )
     spec_text: str = ""
+    base: str = Field(
+        default="", description="The folder of the assessment file, seen from the run folder"
+    )
     intended_use: str = ""
     not_tested: list[str] = Field(default_factory=list)
     media: Literal["gallery", "none"] = "gallery"

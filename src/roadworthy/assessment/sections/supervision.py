@@ -167,7 +167,7 @@ class SupervisionRecord(RecordPart):
 
 
 @dataclass(frozen=True)
-class Supervised(Result):
+class SupervisionResult(Result):
     """With the thresholds that were chosen."""
 
     chosen: Mapping[str, Threshold] = field(default_factory=dict)
@@ -286,7 +286,7 @@ class SupervisionSection(Section):
                 f"calibration data has {n} {what[1]}; give more, or accept a higher rate",
             )
 
-    def analyse(self, plan: Plan, observed: Observations, results: Results) -> Supervised:
+    def analyse(self, plan: Plan, observed: Observations, results: Results) -> SupervisionResult:
         """Rankings, thresholds, verdicts, and the recommended set."""
         rule, confidence = verdict_rule(plan.spec), plan.spec.confidence
         thresholds, notes = _thresholds(plan, observed, rule)
@@ -311,13 +311,13 @@ class SupervisionSection(Section):
         )
         warnings = [] if recommended is None else recommended.notes
         notes = [*observed.notes, *notes]
-        return Supervised(record, findings, notes, warnings, {}, thresholds, recommended)
+        return SupervisionResult(record, findings, notes, warnings, {}, thresholds, recommended)
 
     def evidence(
         self, claim: ClaimSpec, plan: Plan, observed: Observations, result: Result
     ) -> list[Evidence]:
         """What is known of a supervisor at each place."""
-        assert isinstance(result, Supervised)
+        assert isinstance(result, SupervisionResult)
 
         def known(place: ClaimPlace) -> Evidence:
             return _evidence(claim, plan, observed, result.chosen, place)
