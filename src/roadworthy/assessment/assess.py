@@ -40,7 +40,7 @@ from roadworthy.finding import Finding
 from roadworthy.report.wording import main_measure
 from roadworthy.spec import Assessment, SpecError
 from roadworthy.spec.answers import assessment_of_answers, is_table
-from roadworthy.spec.document import IN_MEMORY
+from roadworthy.spec.document import WITHOUT_FILE
 from roadworthy.store import ChunkCache, RunFolder
 from roadworthy.store.record import Record
 from roadworthy.store.runs import CASES, arrow_table
@@ -192,7 +192,7 @@ def _spec_of(assessment: Any) -> Assessment:
         return assessment
     if isinstance(assessment, Mapping):
         text = yaml.safe_dump(_plain(assessment), sort_keys=False, allow_unicode=True)
-        return Assessment.parse(text, Path.cwd() / IN_MEMORY)
+        return Assessment.parse(text, Path.cwd() / WITHOUT_FILE)
     if not isinstance(assessment, str | os.PathLike):
         raise SpecError(
             f"assess takes a path, a mapping, or a model with X and y; found {type(assessment).__name__}"
