@@ -93,8 +93,8 @@ class RiskSpec(Strict):
     unit: str = Field(min_length=1, description="Unit of the costs: EUR per patient")
     costs: dict[str, float] | None = Field(
         default=None,
-        description="Costs of one case: right, wrong and, if alarms call a person, necessary (the answer was wrong) and unnecessary; "
-        "also written missed (wrong), referred (necessary), false_alarm (unnecessary)",
+        description="Costs of one case: right, wrong and, if alarms call a person, necessary (the answer was wrong) and "
+        "unnecessary; also written missed (wrong), referred (necessary), false_alarm (unnecessary)",
     )
     events: list[str] | None = Field(
         None,
@@ -200,8 +200,8 @@ class RiskSpec(Strict):
         if untold:
             given = ", ".join(f"{name}: …" for name in untold)
             raise ValueError(
-                f"no case can estimate {', '.join(untold)}{did_you_mean(untold[0], LIVE_PARAMETERS)}; add constants: {{{given}}}, or "
-                f"use: {', '.join(LIVE_PARAMETERS)}"
+                f"no case can estimate {', '.join(untold)}{did_you_mean(untold[0], LIVE_PARAMETERS)}; "
+                f"add constants: {{{given}}}, or use: {', '.join(LIVE_PARAMETERS)}"
             )
         if self.events:
             known = self.known_constants().items()
