@@ -113,6 +113,8 @@ def observe(plan: Plan, condition: Condition, supervisors: Supervisors) -> Seen:
             scores.setdefault(label, []).append(column)
     system = concatenate(parts)
     scored, failed = _scored(plan, condition, _with_none(system))
+    predicted = _predicted(system)
+    classified = predicted is not None
     observed = Observed(
         condition.circumstance,
         condition.level,
@@ -127,7 +129,9 @@ def observe(plan: Plan, condition: Condition, supervisors: Supervisors) -> Seen:
             (c.significance for c in plan.circumstances if c.name == condition.circumstance), None
         ),
         role=condition.role,
-        predicted=_predicted(system),
+        predicted=predicted,
+        truth=np.asarray(data.targets) if classified else None,
+        outputs=np.asarray(system.output).reshape(len(system), -1) if classified else None,
     )
     return Seen(condition, observed, system)
 

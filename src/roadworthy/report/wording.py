@@ -89,7 +89,9 @@ def glossary(run: Record) -> list[tuple[str, str]]:
     )
     known = quantities()
     return entries + [
-        (name.replace("_", " "), q.meaning) for name, q in known.items() if name in occurring
+        (name.replace("_", " "), q.meaning)
+        for name, q in known.items()
+        if name in occurring - {run.measure.name}
     ]
 
 

@@ -62,6 +62,7 @@ from roadworthy.statistics.arguments import (
     Floats,
     Sided,
     binary_values,
+    check_choice,
     group_codes,
     open_sides,
     same_length,
@@ -263,7 +264,7 @@ def agreement_interval(
     answered: ArrayLike,
     groups: ArrayLike | None = None,
     *,
-    of: Literal["precision", "f1"],
+    of: str,
     confidence: float = 0.95,
     sided: Sided = "two",
 ) -> Interval:
@@ -275,6 +276,7 @@ def agreement_interval(
     (0.849, True)
     """
     level = two_sided_level(confidence, sided)
+    check_choice("of", of, ("precision", "f1"))
     true, said = (binary_values(x, "truth and answers") == 1.0 for x in (truth, answered))
     same_length(true, said, "truth and answers")
     codes, count = group_codes(groups, len(true))
