@@ -38,7 +38,8 @@ NO_ANSWER = "no answer"
 MOST_DRAWN = 20
 """Classes up to which the whole matrix is drawn."""
 MOST_CONFUSIONS = 15
-ANSWERED = charts.Ramp("ramp", 0.0, 1.0, ("none of the class", "all of it"), share=True)
+ANSWERED = charts.Ramp("ramp", 0.0, 0.25, ("none of the class", "a quarter or more"), share=True)
+"""Confusions differ in shade; right answers all have the strongest."""
 
 
 class ClassRecord(RecordPart):
@@ -173,12 +174,17 @@ class Classes(Section):
         many = len(record.classes) > MOST_DRAWN
         return [
             Heading("Classes", id="classes"),
-            _table(record, run),
+            Text(
+                "The clean test cases by class, those with the lowest sensitivity (recall) first. "
+                f"{wording.intervals_at(run)}",
+                "lead",
+            ),
+            _table(record),
             *(_confusions(record) if many else _matrix(record)),
         ]
 
 
-def _table(record: ClassesRecord, run: RunRecord) -> Table:
+def _table(record: ClassesRecord) -> Table:
     """A row a class, those that are missed most first."""
     ordered = sorted(
         record.classes, key=lambda c: (math.isnan(c.sensitivity.value), c.sensitivity.value)
@@ -200,8 +206,8 @@ def _table(record: ClassesRecord, run: RunRecord) -> Table:
         Column("n", title="cases of the class"),
         Column("Answered", title="cases answered with the class"),
     ]
-    caption = wording.intervals_at(run)
-    return Table(columns, rows, name="Classes", caption=caption, rest="run.json has all")
+    fold = f"All {len(rows):,} classes" if len(rows) > MOST_DRAWN else ""
+    return Table(columns, rows, name="Classes", fold=fold, rest="run.json has all")
 
 
 def _matrix(record: ClassesRecord) -> list[Block]:
