@@ -248,6 +248,9 @@ def _confusions(record: ClassesRecord) -> list[Block]:
     """The most frequent confusions, where the matrix is too large to draw."""
     names = [c.name for c in record.classes]
     found = most_confused(record.confusion, names, record.answers)
+    heading = Heading("Most frequent confusions")
+    if not found:
+        return [heading, Text("No case was confused.", "empty")]
     columns = [Column("True class", number=False), Column("Answer", number=False)]
     columns += [Column("Cases"), Column("Share of the class")]
     rows = [
@@ -255,7 +258,7 @@ def _confusions(record: ClassesRecord) -> list[Block]:
         for name, answer, count, share in found
     ]
     lead = f"The {len(rows)} most frequent confusions. run.json has the whole matrix."
-    return [Heading("Most frequent confusions"), Text(lead, "small"), Table(columns, rows)]
+    return [heading, Text(lead, "small"), Table(columns, rows)]
 
 
 def most_confused(
