@@ -9,10 +9,8 @@ from hypothesis import strategies as st
 from scipy.stats import beta
 
 from roadworthy.analysis.classification import (
-    OperatingPoint,
     calibrated,
     class_evidence,
-    class_findings,
     confusion,
 )
 from roadworthy.analysis.observed import Observed
@@ -88,7 +86,6 @@ def test_rates_of_a_class_equal_a_loop(seed, k, threshold, grouped):
     observed = drawn(seed)
     observed = observed if grouped else seen(observed.outputs, observed.truth)
     c = counted(observed, k, threshold)
-    point = OperatingPoint(k, "x", threshold)
     wanted = {
         "sensitivity": (c["tp"], c["tp"] + c["fn"]),
         "specificity": (c["tn"], c["tn"] + c["fp"] + c["silent"]),
@@ -96,7 +93,7 @@ def test_rates_of_a_class_equal_a_loop(seed, k, threshold, grouped):
         "f1": (2 * c["tp"], 2 * c["tp"] + c["fp"] + c["fn"]),
     }
     for quantity, (above, below) in wanted.items():
-        found = class_evidence(observed, quantity, point)
+        found = class_evidence(observed, quantity, k, "x", threshold)
         if below == 0:
             assert np.isnan(found.value) and found.reason
             continue
@@ -108,10 +105,9 @@ def test_rates_of_a_class_equal_a_loop(seed, k, threshold, grouped):
 def test_claims_on_sensitivity_and_specificity_are_judged_on_exact_bounds():
     observed = seen(*(getattr(drawn(3, 200), name) for name in ("outputs", "truth")))
     c = counted(observed, 1, 0.4)
-    point = OperatingPoint(1, "x", 0.4)
-    low = class_evidence(observed, "sensitivity", point).interval(0.95, "lower").low
+    low = class_evidence(observed, "sensitivity", 1, "x", 0.4).interval(0.95, "lower").low
     assert low == pytest.approx(beta.ppf(0.05, c["tp"], c["fn"] + 1))
-    high = class_evidence(observed, "specificity", point).interval(0.95, "upper").high
+    high = class_evidence(observed, "specificity", 1, "x", 0.4).interval(0.95, "upper").high
     assert high == pytest.approx(beta.ppf(0.95, c["tn"] + 1, c["fp"] + c["silent"]))
 
 
@@ -127,7 +123,7 @@ def test_the_auroc_of_a_class_is_the_share_of_pairs_in_order(seed, k):
                 high = -1.0 if np.isnan(row).any() else row[k]
                 low = 2.0 if np.isnan(other).any() else other[k]
                 wins.append(float(high > low) + 0.5 * (high == low))
-    found = class_evidence(observed, "auroc", OperatingPoint(k, "x"))
+    found = class_evidence(observed, "auroc", k, "x")
     assert found.value == pytest.approx(np.mean(wins))
     assert found.interval(0.95, "two").contains(found.value)
     assert found.settled_by is not None
@@ -137,20 +133,19 @@ def test_logits_are_read_as_probabilities():
     truth = np.array([0, 1, 1, 0])
     logits = np.array([[2.0, -1.0], [0.0, 0.5], [1.0, 0.9], [0.2, 3.0]])
     observed = seen(logits, truth)
-    point = OperatingPoint(1, "x", 0.45)
     said = 1 / (1 + np.exp(logits[:, 0] - logits[:, 1])) >= 0.45
-    assert class_evidence(observed, "sensitivity", point).value == said[truth == 1].mean()
+    assert class_evidence(observed, "sensitivity", 1, "x", 0.45).value == said[truth == 1].mean()
 
 
 def test_a_class_without_cases_and_one_that_the_subject_does_not_know_are_told_apart():
     observed = drawn(1)
-    none = class_evidence(observed, "sensitivity", OperatingPoint(7, "wolf"))
+    none = class_evidence(observed, "sensitivity", 7, "wolf")
     assert none.reason == "no case is of class wolf" and none.n == 0
-    assert class_evidence(observed, "precision", OperatingPoint(7, "wolf")).reason
-    assert class_evidence(observed, "auroc", OperatingPoint(7, "wolf")).reason == none.reason
+    assert class_evidence(observed, "precision", 7, "wolf").reason
+    assert class_evidence(observed, "auroc", 7, "wolf").reason == none.reason
     unknown = seen(observed.outputs, np.where(np.arange(60) < 30, observed.truth, 0))
     unknown.truth[:5] = 3  # a label that no output stands for: every answer to it is wrong
-    found = class_evidence(unknown, "sensitivity", OperatingPoint(3, "owl", 0.1))
+    found = class_evidence(unknown, "sensitivity", 3, "owl", 0.1)
     assert found.value == 0.0 and not found.reason
 
 
@@ -167,16 +162,12 @@ def test_answers_without_probabilities_have_no_calibration_error():
     outputs = np.eye(2)[np.arange(40) % 2]
     observed = seen(outputs, np.arange(40) % 2)
     assert "without probabilities" in calibrated(observed).reason
-    assert (
-        "without probabilities" in class_evidence(observed, "auroc", OperatingPoint(0, "a")).reason
-    )
-    assert class_evidence(observed, "sensitivity", OperatingPoint(0, "a")).value == 1.0
+    assert "without probabilities" in class_evidence(observed, "auroc", 0, "a").reason
+    assert class_evidence(observed, "sensitivity", 0, "a").value == 1.0
 
 
 def test_a_subject_that_answers_nothing_is_wrong_everywhere():
     observed = seen(np.full((20, 2), np.nan), np.arange(20) % 2)
     assert calibrated(observed).value == 1.0
-    found = class_findings(observed, ["a", "b"], confidence=0.95)
-    assert [f["sensitivity"].value for f in found] == [0.0, 0.0]
-    assert found[0]["precision"].interval is None
-    assert found[0]["precision"].reason == "no case is answered with a"
+    assert [class_evidence(observed, "sensitivity", k, "a").value for k in (0, 1)] == [0.0, 0.0]
+    assert class_evidence(observed, "precision", 0, "a").reason == "no case is answered with a"

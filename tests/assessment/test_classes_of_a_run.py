@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from roadworthy.assessment.assess import Run, assess
-from roadworthy.assessment.sections.classes import ClassesRecord, most_confused
+from roadworthy.assessment.sections.classes import ClassesRecord
 from roadworthy.report.html import html
 from roadworthy.spec import Assessment, SpecError, assessment_schema
 from roadworthy.store.record import Record
@@ -65,7 +66,7 @@ def test_the_record_has_the_matrix_and_every_class(tmp_path):
         found = part.classes[i]
         said = sum(answer(row) == true for row in rows)
         right = sum(answer(row) == true for row in own)
-        assert (found.name, found.n, found.answered) == (true, len(own), said)
+        assert (found.name, found.n) == (true, len(own))
         assert found.sensitivity.value == pytest.approx(right / len(own))
         assert found.precision.value == pytest.approx(right / said)
         assert found.f1.value == pytest.approx(2 * right / (said + len(own)))
@@ -216,7 +217,7 @@ def test_positions_stand_for_classes_without_names_and_silence_has_a_column(tmp_
     assert part.confusion == [[38, 0, 2], [0, 38, 2]]
     assert [c.value for c in run.record.claims] == [0.95, 0.95]
     assert part.classes[1].precision.value == 1.0
-    with pytest.raises(SpecError, match="write a position such as 0"):
+    with pytest.raises(SpecError, match="positions such as 0"):
         assess(Assessment.parse(text.replace("class: 1", "class: cat"), tmp_path / "b.yaml"))
 
 
@@ -228,13 +229,15 @@ def test_many_classes_show_the_most_frequent_confusions_instead_of_a_matrix(tmp_
     assert "figure-confusion" not in page and "Most frequent confusions" in page
     matrix = np.array(part_of(run).confusion)
     wrong = np.sort((matrix - np.diag(np.diag(matrix))).ravel())[::-1]
-    found = most_confused(matrix.tolist(), names, names)
-    assert [count for *_, count, _ in found] == wrong[:15].tolist() and wrong[0] > 1
-    true, answer, count, share = found[0]
-    row = names.index(true)
-    assert count == matrix[row, names.index(answer)] and share == count / matrix[row].sum()
     shown = page.split("Most frequent confusions")[1].split("</section>")[0]
-    assert shown.count("<tr>") == 16
+    rows = [re.findall(r">\s*([^<>\s][^<>]*?)\s*<", part) for part in shown.split("<tr>")[2:]]
+    assert [int(row[2]) for row in rows] == wrong[:15].tolist() and wrong[0] > 1
+    for true, answer, count, share in rows:
+        row = names.index(true)
+        assert int(count) == matrix[row, names.index(answer)]
+        assert float(share.rstrip("%")) == pytest.approx(
+            100 * int(count) / matrix[row].sum(), abs=0.051
+        )
     table(tmp_path, names, n=300)
     assert "No case was confused." in html(judged(tmp_path).record)
 

@@ -1,8 +1,7 @@
 """What was answered, class by class: the confusion matrix, and how well one class is told from the others.
 
-A class is answered if its score is the largest, or with a `threshold` if its probability is at least that. A case
-without an answer is wrong for sensitivity and specificity, ranks against the class for AUROC, and has a calibration
-error of 1; it is no answer with the class, so precision leaves it out.
+A case without an answer is wrong for sensitivity and specificity, ranks against the class for AUROC, and has a
+calibration error of 1; it is no answer with the class, so precision leaves it out.
 
 >>> confusion(np.array([0, 0, 1, 1]), np.array([0, 1, 1, -1]), 2).tolist()
 [[1, 1, 0], [0, 1, 1]]
@@ -11,151 +10,100 @@ error of 1; it is no answer with the class, so precision leaves it out.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from roadworthy.analysis.observed import Observed
-from roadworthy.analysis.performance import evidence_of, finding_of
+from roadworthy.analysis.performance import evidence_of
 from roadworthy.analysis.supervision import detects_failure
 from roadworthy.data.values import probabilities
-from roadworthy.finding import Evidence, Finding
+from roadworthy.finding import Evidence
 from roadworthy.measures.scored import Scored
 from roadworthy.statistics.calibration_error import calibration_error, calibration_error_interval
 from roadworthy.statistics.rates import agreement_interval
-
-TABLED = ("sensitivity", "precision", "f1")
-
-
-@dataclass(frozen=True)
-class OperatingPoint:
-    """A class, and from which probability on it is answered."""
-
-    index: int
-    name: str
-    threshold: float | None = None
-    """None: where its score is the largest."""
 
 
 def confusion(truth: np.ndarray, predicted: np.ndarray, count: int) -> np.ndarray:
     """Cases by true class (rows) and answer (columns); a last column for no answer, if there is such a case."""
     columns = count + int((predicted < 0).any())
-    answered = np.where(predicted < 0, count, predicted)
-    cells = np.bincount(truth * columns + answered, minlength=count * columns)
-    return cells.reshape(count, columns)
+    cells = truth * columns + np.where(predicted < 0, count, predicted)
+    return np.bincount(cells, minlength=count * columns).reshape(count, columns)
 
 
 def class_evidence(
-    observed: Observed, quantity: str, point: OperatingPoint, *, seed: int = 0
+    observed: Observed, quantity: str, place: int, name: str, threshold: float | None = None
 ) -> Evidence:
-    """Sensitivity, specificity, precision, F1 or AUROC of a class under one condition."""
-    true = _of_class(observed, point)
+    """Sensitivity, specificity, precision, F1 or AUROC of the class at a place in the outputs.
+
+    It is answered if its probability is at least the threshold; without one, if its score is the largest.
+    """
+    true, answered = np.asarray(observed.truth == place), np.asarray(observed.predicted) >= 0
     if quantity == "auroc":
-        return _ranked(observed, point, true)
-    said = _said(observed, point)
-    right, among = {
-        "sensitivity": (said, true),
-        "specificity": (~said & _answered(observed), ~true),
-        "precision": (true, said),
-        "f1": (true & said, true | said),
+        return _ranked(observed, true, place, name)
+    said = np.asarray(observed.predicted == place)
+    if threshold is not None:
+        said = _chance(observed, place) >= threshold
+    right, among, none = {
+        "sensitivity": (said, true, f"no case is of class {name}"),
+        "specificity": (~said & answered, ~true, f"every case is of class {name}"),
+        "precision": (true, said, f"no case is answered with {name}"),
+        "f1": (true & said, true | said, f"no case is of class {name} or answered with it"),
     }[quantity]
     groups = None if observed.groups is None else observed.groups[among]
-    shared = Scored.proportion(right[among])
-    found = evidence_of(shared, groups, quantity, observed.about, seed=seed)
+    found = evidence_of(Scored.proportion(right[among]), groups, quantity, observed.about)
     if not among.any():
-        return replace(found, reason=_nothing(quantity, point.name))
-    if quantity == "f1":
-        # F1 is that share on another scale, so it is settled by its width.
-        value = 2 * found.value / (1 + found.value)
-        found = replace(found, value=value, proportion=False, effective_n=None)
+        return replace(found, reason=none)
     if quantity in ("sensitivity", "specificity"):
         return found
     bounds = functools.partial(agreement_interval, true, said, observed.groups, of=quantity)
+    if (
+        quantity == "f1"
+    ):  # The same share on another scale: a claim is settled by the interval's width.
+        found = replace(found, value=2 * found.value / (1 + found.value), proportion=False)
     return replace(found, interval=lambda c, sided: bounds(confidence=c, sided=sided))
 
 
 def calibrated(observed: Observed) -> Evidence:
     """The expected calibration error of the confidence in the answer."""
-    chances = _probabilities(observed)
-    sure = np.where(_answered(observed), chances.max(axis=1, initial=0.0), np.nan)
-    right = np.asarray(observed.predicted == observed.truth)
+    sure, right = confidences(observed), np.asarray(observed.predicted == observed.truth)
     bounds = functools.partial(calibration_error_interval, sure, right, observed.groups)
-    return Evidence(
-        "ece",
-        observed.about,
-        calibration_error(sure, right),
-        len(observed),
-        "lower",
-        lambda c, sided: bounds(confidence=c, sided=sided),
-        proportion=False,
-        reason=_without_probabilities(chances),
+    value, n, reason = calibration_error(sure, right), len(observed), _hard(sure)
+    found = Evidence(
+        "ece", observed.about, value, n, "lower", lambda c, s: bounds(confidence=c, sided=s)
     )
+    return replace(found, proportion=False, reason=reason)
 
 
-def class_findings(
-    observed: Observed, names: Sequence[str], *, confidence: float
-) -> list[dict[str, Finding]]:
-    """By class: its sensitivity, precision and F1."""
-    points = [OperatingPoint(i, name) for i, name in enumerate(names)]
-    return [
-        {q: finding_of(class_evidence(observed, q, p), observed, confidence) for q in TABLED}
-        for p in points
-    ]
-
-
-def _of_class(observed: Observed, point: OperatingPoint) -> np.ndarray:
-    return np.asarray(observed.truth == point.index)
-
-
-def _answered(observed: Observed) -> np.ndarray:
-    assert observed.predicted is not None
-    return observed.predicted >= 0
-
-
-def _said(observed: Observed, point: OperatingPoint) -> np.ndarray:
-    """Which cases are answered with the class."""
-    if point.threshold is None:
-        return np.asarray(observed.predicted == point.index)
-    return _chance(_probabilities(observed), point) >= point.threshold
+def confidences(observed: Observed) -> np.ndarray:
+    """The probability of the class that was answered; NaN without an answer."""
+    chances = _probabilities(observed)
+    return chances.max(axis=1) if chances.shape[1] else np.full(len(chances), np.nan)
 
 
 def _probabilities(observed: Observed) -> np.ndarray:
     """By case and class; NaN without an answer."""
-    assert observed.outputs is not None
-    known = _answered(observed)
-    chances = np.full(observed.outputs.shape, np.nan)
+    assert observed.outputs is not None and observed.predicted is not None
+    chances, known = np.full(observed.outputs.shape, np.nan), observed.predicted >= 0
     chances[known] = probabilities(observed.outputs[known])
     return chances
 
 
-def _chance(chances: np.ndarray, point: OperatingPoint) -> np.ndarray:
+def _chance(observed: Observed, place: int) -> np.ndarray:
     """The probability of the class; 0 for one that the subject does not know."""
-    if point.index >= chances.shape[1]:
-        return np.zeros(len(chances))
-    return chances[:, point.index]
-
-
-def _ranked(observed: Observed, point: OperatingPoint, true: np.ndarray) -> Evidence:
-    """How well the probability of the class ranks its cases above the others: as a supervisor ranks failures."""
     chances = _probabilities(observed)
-    ranked = replace(observed, failure=true, scores={"": _chance(chances, point)})
+    return chances[:, place] if place < chances.shape[1] else np.zeros(len(chances))
+
+
+def _ranked(observed: Observed, true: np.ndarray, place: int, name: str) -> Evidence:
+    """How well the probability of the class ranks its cases above the others: as a supervisor ranks failures."""
+    ranked = replace(observed, failure=true, scores={"": _chance(observed, place)})
     found = replace(detects_failure(ranked, ""), quantity="auroc", about=observed.about)
-    if true.all() or not true.any():
-        which = "specificity" if true.any() else "sensitivity"
-        return replace(found, reason=_nothing(which, point.name))
-    return replace(found, reason=_without_probabilities(chances))
+    none = f"{'every' if true.any() else 'no'} case is of class {name}"
+    return replace(found, reason=none if found.reason else _hard(confidences(observed)))
 
 
-def _without_probabilities(chances: np.ndarray) -> str:
-    known = chances[~np.isnan(chances).any(axis=1)]
-    hard = len(known) and bool(((known == 0) | (known == 1)).all())
+def _hard(sure: np.ndarray) -> str:
+    """Why nothing can be said of answers that are classes alone."""
+    hard = (sure == 1).any() and not (sure < 1).any()
     return "the answers are classes without probabilities" if hard else ""
-
-
-def _nothing(quantity: str, name: str) -> str:
-    return {
-        "sensitivity": f"no case is of class {name}",
-        "specificity": f"every case is of class {name}",
-        "precision": f"no case is answered with {name}",
-    }.get(quantity, f"no case is of class {name} or answered with it")

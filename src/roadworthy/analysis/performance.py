@@ -43,9 +43,8 @@ def measured(observed: Observed, quantity: str, *, seed: int = 0) -> Evidence:
 
 def failure_rate(observed: Observed, *, seed: int = 0) -> Evidence:
     """The share of cases that fail, by the assessment's criterion."""
-    return evidence_of(
-        observed.failed(), observed.groups, "failure_rate", observed.about, seed=seed
-    )
+    scored = observed.failed()
+    return evidence_of(scored, observed.groups, "failure_rate", observed.about, seed=seed)
 
 
 def change_from_clean(here: Observed, clean: Observed, *, seed: int = 0) -> Evidence:

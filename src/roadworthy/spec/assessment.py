@@ -135,10 +135,7 @@ class ClaimSpec(Strict):
     supervisor: str = ""
     class_: str | int = Field("", alias="class", description="The class that the quantity is of")
     threshold: float | None = Field(
-        None,
-        gt=0,
-        le=1,
-        description="Probability from which the class is answered; else the largest",
+        None, gt=0, le=1, description="Probability from which on the class is answered"
     )
     no_worse_than: str = Field("", description="Folder of an earlier run")
     by: float = Field(0.0, ge=0, description="How much worse is still tolerated")
@@ -435,11 +432,10 @@ class Assessment(Strict):
                     limits.check_limit(claim.quantity, side, limit, measure=self.measure_name)
         quantity = limits.quantity_of(claim.quantity, self.measure_name)
         if quantity.of not in ("", self.task.output.name):
-            measured = for_values(self.task.output, self.task.target)
-            cure = f"; set measure: {quantity.name}" if quantity.name in measured else ""
+            gives, name = self.task.output.name, quantity.name
+            cure = f"; set measure: {name}" if name in for_values(gives, self.task.target) else ""
             raise self.error(
-                ("claims", i, claim.quantity),
-                f"{quantity.name} is of {quantity.of}, and the task gives {self.task.output.name}{cure}",
+                ("claims", i, name), f"{name} is of {quantity.of}, and the task gives {gives}{cure}"
             )
         every = {"": "", "circumstances": "circumstance"}.get(claim.every, "slice")
         named = {

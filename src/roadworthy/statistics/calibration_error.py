@@ -1,26 +1,21 @@
 """The expected calibration error (ECE): how far confidence and accuracy are apart, bin by bin.
 
-Cases are put into 15 bins of equal counts by their confidence (equal confidences share a bin); the
-error is the mean over the cases of |accuracy - confidence| of their bin (Naeini et al. 2015). It is
-biased upward: noise in a bin counts as an error, whatever its sign. Bounds that allow for that:
+It is the mean over the cases of |accuracy - confidence| of their bin, in 15 bins of equal counts (equal
+confidences share one; Naeini et al. 2015), and biased upward: noise in a bin counts as an error. Two facts
+about the mean of s (correct - confidence), with a sign s for each bin, give bounds that allow for that:
 
-- With the true signs s of the bins, the mean of s (correct - confidence) estimates the error without
-  bias and is never above the estimate, which is its maximum over all signs. So the estimate plus the
-  reach of such a mean is an upper bound, and errs at most as often as that of the mean does.
-- With signs that other cases chose, the same mean is at most the error on average. Each half of the
-  cases (of the groups) takes its signs from the other half, and the lower bound is the mean of both
-  halves' bounds.
+- With the true signs it has the error as its expectation, and the estimate is its maximum over all signs.
+  So the estimate plus the reach of such a mean is an upper bound.
+- With signs that other cases chose, its expectation is at most the error. Each half of the cases (of the
+  groups) takes them from the other half; the lower bound is the mean of both halves' bounds.
 
-The reach is that of Student's t on the signed differences, over groups, and never below that of the
-exact bounds on the accuracy: a few errors show too little of their spread. A case without confidence
-(NaN) has a bin of its own, in which the error is 1.
+The reach is that of Student's t over groups, and never below that of the exact bounds on the accuracy: a few
+errors show too little of their spread. Without confidence (NaN) a case has an error of 1.
 
 >>> sure, right = np.full(200, 0.9), np.arange(200) % 10 > 1
->>> round(calibration_error(sure, right), 3)
-0.1
 >>> found = calibration_error_interval(sure, right)
->>> round(found.low, 3), round(found.high, 3)
-(0.008, 0.162)
+>>> round(calibration_error(sure, right), 3), round(found.low, 3), round(found.high, 3)
+(0.1, 0.008, 0.162)
 """
 
 from __future__ import annotations
@@ -30,22 +25,13 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from roadworthy.statistics.arguments import (
-    Floats,
-    Sided,
-    binary_values,
-    group_codes,
-    open_sides,
-    same_length,
-)
-from roadworthy.statistics.clusters import clustered_proportion
-from roadworthy.statistics.interval import Interval
-from roadworthy.statistics.mean import mean
-from roadworthy.statistics.paired import two_sided_level
+from .arguments import Floats, Sided, binary_values, group_codes, open_sides, same_length
+from .clusters import clustered_proportion
+from .interval import Interval
+from .mean import mean
+from .paired import two_sided_level
 
 BINS = 15
-FEWEST = 4
-"""Cases (groups, if given), so that each half has two."""
 
 
 def calibration_error(sure: ArrayLike, right: ArrayLike) -> float:
@@ -62,23 +48,20 @@ def calibration_error_interval(
     confidence: float = 0.95,
     sided: Sided = "two",
 ) -> Interval:
-    """The interval for the error; each end errs at most as often as it says."""
+    """The interval for the error."""
     level = two_sided_level(confidence, sided)
     gaps, bins, outcomes = _columns(sure, right)
     codes, count = group_codes(groups, len(gaps))
     kind = f"{BINS} bins of equal counts" + ("" if count == len(gaps) else f", {count} groups")
-    if count < FEWEST:
-        why = f"fewer than {FEWEST} cases or groups, no bound"
-        return Interval(0.0, 1.0, float(confidence), f"{kind}: {why}")
-    value = calibration_error(sure, right)
-    everywhere = _signs(gaps, bins)[bins] * gaps
-    high = min(value + _reach(everywhere, outcomes, codes, level), 1.0)
-    half = np.random.default_rng(0).permutation(count)[codes] < count // 2
-    lows = []
+    if count < 4:  # each half needs two
+        return Interval(0.0, 1.0, float(confidence), f"{kind}: too few, no bound")
+    signed = _signs(gaps, bins)[bins] * gaps
+    high = min(float(signed.mean()) + _reach(signed, outcomes, codes, level), 1.0)
+    half, lows = np.random.default_rng(0).permutation(count)[codes] < count // 2, []
     for own in (half, ~half):
         signed = _signs(gaps[~own], bins[~own])[bins[own]] * gaps[own]
         lows.append(float(signed.mean()) - _reach(signed, outcomes[own], codes[own], level))
-    low, high = open_sides(max(float(np.mean(lows)), 0.0), high, sided, least=0.0, most=1.0)
+    low, high = open_sides(max(sum(lows) / 2, 0.0), high, sided, least=0.0, most=1.0)
     return Interval(low, high, float(confidence), f"{kind}, signed differences")
 
 
@@ -87,8 +70,6 @@ def _columns(sure: ArrayLike, right: ArrayLike) -> tuple[Floats, NDArray[np.intp
     outcomes, given = binary_values(right, "right"), np.asarray(sure, dtype=np.float64)
     same_length(given, outcomes, "confidences and outcomes")
     known = ~np.isnan(given)
-    if np.any((given[known] < 0.0) | (given[known] > 1.0)):
-        raise ValueError("confidences lie between 0 and 1; divide percentages by 100")
     bins = np.full(len(given), BINS, dtype=np.intp)
     if known.any():
         edges = np.unique(np.quantile(given[known], np.arange(1, BINS) / BINS))
@@ -97,17 +78,13 @@ def _columns(sure: ArrayLike, right: ArrayLike) -> tuple[Floats, NDArray[np.intp
 
 
 def _signs(gaps: Floats, bins: NDArray[np.intp]) -> Floats:
-    signs: Floats = np.sign(np.bincount(bins, weights=gaps, minlength=BINS + 1))
-    return signs
+    return np.asarray(np.sign(np.bincount(bins, weights=gaps, minlength=BINS + 1)))
 
 
 def _reach(signed: Floats, outcomes: Floats, codes: NDArray[np.intp], level: float) -> float:
     """How far the mean of signed differences may lie from its estimate, at a two-sided level."""
     by_spread = mean(signed, codes, confidence=level).high - float(signed.mean())
-    share, accuracy = (
-        clustered_proportion(outcomes, codes, confidence=level, method="clopper_pearson"),
-        float(outcomes.mean()),
-    )
-    exact = max(share.high - accuracy, accuracy - share.low)
+    share = clustered_proportion(outcomes, codes, confidence=level, method="clopper_pearson")
+    exact = max(share.high - float(outcomes.mean()), float(outcomes.mean()) - share.low)
     # Differences that are all equal have no spread that a t interval could use.
     return max(exact, by_spread if math.isfinite(by_spread) else 0.0)

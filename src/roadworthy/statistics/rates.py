@@ -41,22 +41,20 @@ log scale.
 >>> round(kept.low, 3), round(kept.high, 3)
 (0.962, 1.04)
 
-How far answers agree with a class: precision and F1.
-
-Precision is the share of right answers among those that name the class. F1 = 2 J / (1 + J), with J
-the share of right answers among the cases that are of the class or answered with it. Given how many
-such cases there are, both counts are binomial, and Clopper and Pearson's bounds are exact. In groups
-the few that raise most false answers may be missing from the sample; the end is then the wider one
-of two: of these shares over groups, and of the hit rate and the false-answer rate, combined by MOVER.
+How far answers agree with a class: precision, and F1 = 2 J / (1 + J) with J the share of right answers among
+the cases that are of the class or answered with it. Given how many such cases there are, both counts are
+binomial. In groups, those with most false answers may be missing from the sample: an end is then the wider one
+of that share over groups, and of the hit rate and the false-answer rate combined by MOVER.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from roadworthy.statistics.arguments import (
     Floats,
@@ -268,43 +266,29 @@ def agreement_interval(
     confidence: float = 0.95,
     sided: Sided = "two",
 ) -> Interval:
-    """The interval for precision or F1 of a class: which cases are of it, and which are answered with it.
-
-    >>> truth, answered = np.arange(200) < 40, (np.arange(200) >= 4) & (np.arange(200) < 42)
-    >>> found = agreement_interval(truth, answered, of="f1", sided="lower")
-    >>> round(found.low, 3), found.low == 2 / (1 + 1 / clopper_pearson(36, 42, sided="lower").low)
-    (0.849, True)
-    """
-    level = two_sided_level(confidence, sided)
+    """The interval for precision or f1 of a class: which cases are of it, and which are answered with it."""
     check_choice("of", of, ("precision", "f1"))
     true, said = (binary_values(x, "truth and answers") == 1.0 for x in (truth, answered))
-    same_length(true, said, "truth and answers")
     codes, count = group_codes(groups, len(true))
-
-    def share(outcomes: NDArray[np.bool_], rows: NDArray[np.bool_]) -> tuple[float, Interval]:
-        found = clustered_proportion(
-            outcomes[rows], codes[rows], confidence=level, method="clopper_pearson"
-        )
-        return float(outcomes[rows].mean()), found
-
-    value, found = share(true & said, said if of == "precision" else true | said)
+    level = two_sided_level(confidence, sided)
+    exact = functools.partial(clustered_proportion, confidence=level, method="clopper_pearson")
+    among = said if of == "precision" else true | said
+    found = exact((true & said)[among], codes[among])
     low, high, label = found.low, found.high, found.method
     if count < len(true) and 0 < true.sum() < len(true):
-        positives, negatives = float(true.sum()), float((~true).sum())
-        (hit, hits), (false, falses) = share(said, true), share(said, ~true)
+        hits, false = exact(said[true], codes[true]), exact(said[~true], codes[~true])
+        hit, alarm, odds = said[true].mean(), said[~true].mean(), (~true).sum() / true.sum()
 
-        def made_of(hit: float, false: float) -> float:
-            whole = false * negatives + positives * (hit if of == "precision" else 1.0)
-            return hit * positives / whole if whole > 0.0 else 0.0
+        def share(hit: float, alarm: float) -> float:
+            whole = alarm * odds + (hit if of == "precision" else 1.0)
+            return float(hit / whole) if whole > 0.0 else 0.0
 
-        def reach(hit_end: float, false_end: float) -> float:
-            return math.hypot(value - made_of(hit_end, false), value - made_of(hit, false_end))
-
-        low = max(min(low, value - reach(hits.low, falses.high)), 0.0)
-        high = min(max(high, value + reach(hits.high, falses.low)), 1.0)
-        label = f"{label}, no narrower than hits and false answers combined (MOVER)"
+        value, label = share(hit, alarm), f"{label}, or hits and false answers combined (MOVER)"
+        down = math.hypot(value - share(hits.low, alarm), value - share(hit, false.high))
+        up = math.hypot(value - share(hits.high, alarm), value - share(hit, false.low))
+        low, high = max(min(low, value - down), 0.0), min(max(high, value + up), 1.0)
     if of == "f1":
-        low, high = (2.0 / (1.0 + 1.0 / end) if end > 0.0 else 0.0 for end in (low, high))
+        low, high = 2.0 * low / (1.0 + low), 2.0 * high / (1.0 + high)
     low, high = open_sides(low, high, sided, least=0.0, most=1.0)
     return Interval(low, high, float(confidence), label)
 

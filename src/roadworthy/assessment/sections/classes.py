@@ -1,28 +1,16 @@
-"""The section `classes`, in every assessment whose answers are class scores: the confusion matrix, and each class.
-
->>> most_confused([[8, 2], [1, 9]], ["cat", "dog"], ["cat", "dog"])[0]
-('cat', 'dog', 2, 0.2)
-"""
+"""The section `classes`, in every assessment whose answers are class scores: the confusion matrix, and each class."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from pydantic import Field
 
 from roadworthy.analysis import classification
-from roadworthy.analysis.classification import OperatingPoint
+from roadworthy.analysis.performance import finding_of
 from roadworthy.assessment.observations import Observations
-from roadworthy.assessment.section import (
-    ClaimPlace,
-    Result,
-    Results,
-    Section,
-    drawn,
-    evidence_at,
-)
+from roadworthy.assessment.section import ClaimPlace, Result, Results, Section, drawn, evidence_at
 from roadworthy.claims import Quantity
 from roadworthy.data.values import CLASS_SCORES
 from roadworthy.execution.plan import Plan
@@ -31,10 +19,19 @@ from roadworthy.registry import did_you_mean, register
 from roadworthy.report import charts, numbers, wording
 from roadworthy.report.blocks import Block, Cell, Chart, Column, Heading, Table, Text, found_cell
 from roadworthy.spec import ClaimSpec
+from roadworthy.statistics.arguments import group_codes
 from roadworthy.store.record import Record as RunRecord
 from roadworthy.store.record import RecordPart, StoredFinding
 
-NO_ANSWER = "no answer"
+RATES = ("sensitivity", "precision", "f1")
+MEANINGS = {
+    "sensitivity": "the share of the cases of a class that are answered with it (recall).",
+    "specificity": "the share of the cases of other classes that are not answered with it.",
+    "precision": "the share of the cases answered with a class that are of it.",
+    "f1": "the harmonic mean of the sensitivity and the precision of a class.",
+    "auroc": "the chance that a case of a class has a higher probability of it than another case has.",
+    "ece": "expected calibration error: mean gap of confidence and accuracy in 15 bins of equal counts.",
+}
 MOST_DRAWN = 20
 """Classes up to which the whole matrix is drawn."""
 MOST_CONFUSIONS = 15
@@ -47,7 +44,6 @@ class ClassRecord(RecordPart):
 
     name: str
     n: int = Field(description="Cases of the class")
-    answered: int = Field(description="Cases answered with it")
     sensitivity: StoredFinding
     precision: StoredFinding
     f1: StoredFinding
@@ -56,18 +52,18 @@ class ClassRecord(RecordPart):
 class ClassesRecord(RecordPart):
     """What was answered to the clean test cases; empty where answers are no classes."""
 
+    classes: list[ClassRecord] = Field(default_factory=list, description="Rows of the matrix")
     answers: list[str] = Field(default_factory=list, description="Columns of the matrix")
-    confusion: list[list[int]] = Field(
-        default_factory=list, description="Cases by true class (rows, as `classes`) and answer"
-    )
-    classes: list[ClassRecord] = Field(default_factory=list)
+    confusion: list[list[int]] = Field(default_factory=list, description="How many cases")
 
 
-def _of_class(name: str, meaning: str, *more: str, style: Any = "percent") -> Quantity:
-    places = ("circumstance", "slice", "class", *more)
-    given: dict[str, Any] = {"style": style, "places": places, "needs": ("class",)}
-    kind = CLASS_SCORES.name
-    return Quantity(name, meaning, "higher", 0.0, 1.0, **given, of=kind, one_way=True)
+def _quantity(name: str) -> Quantity:
+    """Of a class at an operating point, of a class (auroc), or of none (ece)."""
+    keys = {"auroc": ("class",), "ece": ()}.get(name, ("class", "threshold"))
+    style, better = "percent" if len(keys) > 1 else "plain", "higher" if keys else "lower"
+    given: dict[str, Any] = {"better": better, "low": 0.0, "high": 1.0, "style": style}
+    given |= {"places": ("circumstance", "slice", *keys), "needs": keys[:1], "one_way": True}
+    return Quantity(name, MEANINGS[name], of=CLASS_SCORES.name, **given)
 
 
 @register("sections", "classes")
@@ -77,59 +73,16 @@ class Classes(Section):
     always = True
     after = ("performance",)
     Record = ClassesRecord
-    quantities = (
-        _of_class(
-            "sensitivity",
-            "the share of the cases of a class that are answered with it (recall). n counts these cases.",
-            "threshold",
-        ),
-        _of_class(
-            "specificity",
-            "the share of the other cases that are answered otherwise. n counts these cases.",
-            "threshold",
-        ),
-        _of_class(
-            "precision",
-            "the share of the cases answered with a class that are of it. n counts these cases.",
-            "threshold",
-        ),
-        _of_class(
-            "f1",
-            "F1 of a class, the harmonic mean of its sensitivity and precision. n counts the cases that are of the "
-            "class or answered with it.",
-            "threshold",
-        ),
-        _of_class(
-            "auroc",
-            "the chance that a case of the class has a higher probability of it than another case: 0.5 is guessing, 1 "
-            "is perfect.",
-            style="plain",
-        ),
-        Quantity(
-            "ece",
-            "expected calibration error, the mean gap between confidence and accuracy in 15 bins of equal counts. Noise "
-            "makes it larger; the interval allows for that.",
-            low=0.0,
-            high=1.0,
-            style="plain",
-            of=CLASS_SCORES.name,
-            one_way=True,
-        ),
-    )
+    quantities = tuple(map(_quantity, MEANINGS))
 
     def check(self, plan: Plan) -> None:
         """Classes that claims name are known."""
-        names = plan.data["test"].classes
+        names = plan.data["test"].classes or ()
         for i, claim in enumerate(plan.spec.claims):
-            name, refused = str(claim.class_), ""
-            if name and names and name not in names:
-                known = ", ".join(names[:MOST_DRAWN])
+            name = str(claim.class_)
+            if name and not (name in names if names else name.isdecimal()):
+                known = ", ".join(names[:MOST_DRAWN]) or "positions such as 0"
                 refused = f"there is no class {name!r}{did_you_mean(name, names)}; classes: {known}"
-            elif name and not names and not name.isdecimal():
-                refused = (
-                    "the classes have no names; write a position such as 0, or set data: classes"
-                )
-            if refused:
                 raise plan.spec.error(("claims", i, "class"), refused)
 
     def analyse(self, plan: Plan, observed: Observations, results: Results) -> Result:
@@ -139,31 +92,27 @@ class Classes(Section):
             return Result(ClassesRecord())
         count = max(clean.outputs.shape[1], int(clean.truth.max()) + 1)
         names = plan.data["test"].classes or [str(i) for i in range(count)]
-        matrix = classification.confusion(clean.truth, clean.predicted, len(names))
-        found = classification.class_findings(clean, names, confidence=plan.spec.confidence)
-        record = ClassesRecord(
-            answers=[*names, NO_ANSWER][: matrix.shape[1]],
-            confusion=matrix.tolist(),
-            classes=[
-                ClassRecord(name=name, n=int(row.sum()), answered=int(column.sum()), **values)
-                for name, row, column, values in zip(names, matrix, matrix.T, found, strict=False)
-            ],
-        )
-        return Result(record)
+        matrix, classes = classification.confusion(clean.truth, clean.predicted, len(names)), []
+        if clean.groups is not None:  # as numbers, since every class groups its cases anew
+            clean = replace(clean, groups=group_codes(clean.groups, len(clean))[0])
+        for i, name in enumerate(names):
+            found = {q: classification.class_evidence(clean, q, i, name) for q in RATES}
+            rates = {q: finding_of(e, clean, plan.spec.confidence) for q, e in found.items()}
+            classes.append(ClassRecord(name=name, n=int(matrix[i].sum()), **rates))
+        answers = [*names, "no answer"][: matrix.shape[1]]
+        return Result(ClassesRecord(classes=classes, answers=answers, confusion=matrix.tolist()))
 
     def evidence(
         self, claim: ClaimSpec, plan: Plan, observed: Observations, result: Result
     ) -> list[Evidence]:
         """What is known of a class, or of the confidence, at each place."""
-        names, name = plan.data["test"].classes, str(claim.class_)
+        names, name, quantity = plan.data["test"].classes, str(claim.class_), claim.quantity
 
         def known(place: ClaimPlace) -> Evidence:
-            if claim.quantity == "ece":
+            if quantity == "ece":
                 return classification.calibrated(place.here)
-            point = OperatingPoint(names.index(name) if names else int(name), name, claim.threshold)
-            return classification.class_evidence(
-                place.here, claim.quantity, point, seed=plan.spec.seed
-            )
+            at = names.index(name) if names else int(name)
+            return classification.class_evidence(place.here, quantity, at, name, claim.threshold)
 
         return evidence_at(claim, plan, observed, known)
 
@@ -171,104 +120,59 @@ class Classes(Section):
         """Each class, and what is taken for what."""
         if not record.classes:
             return []
-        many = len(record.classes) > MOST_DRAWN
+        lead = "The clean test cases by class, the lowest sensitivity (recall) first. "
         return [
             Heading("Classes", id="classes"),
-            Text(
-                "The clean test cases by class, those with the lowest sensitivity (recall) first. "
-                f"{wording.intervals_at(run)}",
-                "lead",
-            ),
+            Text(lead + wording.intervals_at(run), "lead"),
             _table(record),
-            *(_confusions(record) if many else _matrix(record)),
+            *(_matrix(record) if len(record.classes) <= MOST_DRAWN else _confusions(record)),
         ]
 
 
 def _table(record: ClassesRecord) -> Table:
     """A row a class, those that are missed most first."""
-    ordered = sorted(
-        record.classes, key=lambda c: (math.isnan(c.sensitivity.value), c.sensitivity.value)
-    )
-    rows = [
-        [
-            Cell(c.name, strong=True),
-            *(found_cell(f, "percent", level=False) for f in (c.sensitivity, c.precision, c.f1)),
-            Cell(numbers.count(c.n)),
-            Cell(numbers.count(c.answered)),
-        ]
-        for c in ordered
-    ]
-    columns = [
-        Column("Class", number=False),
-        Column("Sensitivity", title="share of the class that is answered with it; recall"),
-        Column("Precision", title="share of the answers with the class that are right"),
-        Column("F1", title="harmonic mean of both"),
-        Column("n", title="cases of the class"),
-        Column("Answered", title="cases answered with the class"),
-    ]
+    heads = ("Sensitivity", "Precision", "F1", "n")
+    columns = [Column("Class", number=False), *map(Column, heads)]
+    rows: list[list[Cell | str]] = []
+    for c in sorted(record.classes, key=lambda c: c.sensitivity.value if c.n else 2.0):
+        rates = [found_cell(getattr(c, q), "percent", level=False) for q in RATES]
+        rows.append([Cell(c.name, strong=True), *rates, f"{c.n:,}"])
     fold = f"All {len(rows):,} classes" if len(rows) > MOST_DRAWN else ""
-    return Table(columns, rows, name="Classes", fold=fold, rest="run.json has all")
+    return Table(columns, rows, fold=fold, rest="run.json has all")
 
 
 def _matrix(record: ClassesRecord) -> list[Block]:
     """The confusion matrix: shares as a picture, counts as a table."""
-    names = [c.name for c in record.classes]
-    cells = {
-        (name, answer): _cell(name, answer, count, sum(row))
-        for name, row in zip(names, record.confusion, strict=True)
-        for answer, count in zip(record.answers, row, strict=True)
-    }
+    cells, rows = {}, []
+    for true, counts in zip(record.classes, record.confusion, strict=True):
+        rows.append([true.name, *map(numbers.count, counts)])
+        for answer, count in zip(record.answers, counts, strict=True):
+            note = f"{true.name} answered as {answer}: {count:,} of {true.n:,}"
+            share = count / true.n if count else None
+            cells[true.name, answer] = charts.HeatCell(share, note, picked=true.name == answer)
     caption = (
         "Confusion matrix of the clean test data: each row is a true class, each column an answer, and a cell the "
         "share of the class that is answered so. Framed: right answers."
     )
-    draw = drawn(
-        charts.heat,
-        names,
-        record.answers,
-        cells,
-        title="Confusion matrix",
-        ramp=ANSWERED,
-        turns=False,
-    )
+    names, options = [c.name for c in record.classes], {"ramp": ANSWERED, "turns": False}
+    draw = drawn(charts.heat, names, record.answers, cells, title="Confusion matrix", **options)
     columns = [Column("True class", number=False), *map(Column, record.answers)]
-    rows = [
-        [name, *map(numbers.count, row)] for name, row in zip(names, record.confusion, strict=True)
-    ]
-    counts = Table(columns, rows, fold="The confusion matrix in cases", rest="run.json has all")
-    return [Chart("figure-confusion", caption, draw), counts]
-
-
-def _cell(name: str, answer: str, count: int, n: int) -> charts.HeatCell:
-    note = f"{name} answered as {answer}: {count:,} of {n:,}"
-    return charts.HeatCell(count / n if count else None, note, picked=name == answer)
+    fold = "The confusion matrix in cases"
+    return [Chart("figure-confusion", caption, draw), Table(columns, rows, fold=fold)]
 
 
 def _confusions(record: ClassesRecord) -> list[Block]:
     """The most frequent confusions, where the matrix is too large to draw."""
-    names = [c.name for c in record.classes]
-    found = most_confused(record.confusion, names, record.answers)
-    heading = Heading("Most frequent confusions")
-    if not found:
-        return [heading, Text("No case was confused.", "empty")]
+    found = sorted(
+        (
+            (-count, true.name, answer, numbers.value(count / true.n, "percent"))
+            for true, row in zip(record.classes, record.confusion, strict=True)
+            for answer, count in zip(record.answers, row, strict=True)
+            if count and answer != true.name
+        )
+    )[:MOST_CONFUSIONS]
     columns = [Column("True class", number=False), Column("Answer", number=False)]
     columns += [Column("Cases"), Column("Share of the class")]
-    rows = [
-        [name, answer, numbers.count(count), numbers.value(share, "percent")]
-        for name, answer, count, share in found
-    ]
-    lead = f"The {len(rows)} most frequent confusions. run.json has the whole matrix."
-    return [heading, Text(lead, "small"), Table(columns, rows)]
-
-
-def most_confused(
-    matrix: Sequence[Sequence[int]], names: Sequence[str], answers: Sequence[str]
-) -> list[tuple[str, str, int, float]]:
-    """True class, wrong answer, how many cases, and which share of the class they are; most cases first."""
-    found = [
-        (names[i], answers[j], count, count / sum(row))
-        for i, row in enumerate(matrix)
-        for j, count in enumerate(row)
-        if count and i != j
-    ]
-    return sorted(found, key=lambda one: -one[2])[:MOST_CONFUSIONS]
+    rows = [[true, answer, f"{-count:,}", share] for count, true, answer, share in found]
+    lead = "run.json has the whole matrix." if found else "No case was confused."
+    return [Heading("Most frequent confusions"), Text(lead, "small"), Table(columns, rows)]

@@ -166,10 +166,7 @@ def heat(
     starred: Collection[str] = (),
     turns: bool = True,
 ) -> str:
-    """The picture; a missing cell is a dash, and the columns in `starred` are marked as chosen.
-
-    On a phone it may be turned over, unless rows and columns mean two things (`turns` is false).
-    """
+    """The picture; a missing cell is a dash, and columns in `starred` are chosen; a phone may turn it."""
     grid = _Grid(rows, columns, starred, width)
     if width < NARROW and turns:
         turned = _Grid(columns, rows, starred, width, turned=True)
