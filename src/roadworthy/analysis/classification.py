@@ -57,9 +57,8 @@ def class_evidence(
     if quantity in ("sensitivity", "specificity"):
         return found
     bounds = functools.partial(agreement_interval, true, said, observed.groups, of=quantity)
-    if (
-        quantity == "f1"
-    ):  # The same share on another scale: a claim is settled by the interval's width.
+    if quantity == "f1":
+        # The same share on another scale: a claim is settled by the width of its interval.
         found = replace(found, value=2 * found.value / (1 + found.value), proportion=False)
     return replace(found, interval=lambda c, sided: bounds(confidence=c, sided=sided))
 
