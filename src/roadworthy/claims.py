@@ -54,9 +54,11 @@ class Quantity:
     unit: str = ""
     """Key of the file under which the unit stands, such as "risk"; empty for none."""
     places: tuple[str, ...] = ("circumstance", "slice")
-    """Which of circumstance, slice and supervisor a claim on it may name."""
+    """Which of circumstance, slice, supervisor, class and threshold a claim on it may name."""
     needs: tuple[str, ...] = ()
     """Which of these it must name."""
+    of: str = ""
+    """What kind of outputs has it, such as "class_scores"; empty for any."""
     one_way: bool = False
     """Whether a limit from the other side would only call good what is bad."""
 

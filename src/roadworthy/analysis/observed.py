@@ -39,6 +39,10 @@ class Observed:
     """``column=value`` where it is only that part of a condition."""
     predicted: np.ndarray | None = None
     """The class that was answered, -1 where there is none; None where answers are no classes."""
+    truth: np.ndarray | None = None
+    """The true class; None where answers are no classes."""
+    outputs: np.ndarray | None = None
+    """The subject's scores, a column a class; None where answers are no classes."""
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -70,6 +74,8 @@ class Observed:
             scores={k: v[rows] for k, v in self.scores.items()},
             slices={k: v[rows] for k, v in self.slices.items()},
             predicted=None if self.predicted is None else self.predicted[rows],
+            truth=None if self.truth is None else self.truth[rows],
+            outputs=None if self.outputs is None else self.outputs[rows],
         )
 
     def cut(self, column: str, content: str) -> Observed:

@@ -38,12 +38,13 @@ COUNTED = "cases without an answer are counted as wrong"
 
 def measured(observed: Observed, quantity: str, *, seed: int = 0) -> Evidence:
     """The measure itself under one condition."""
-    return _evidence(observed.scored, observed, quantity, observed.about, seed)
+    return evidence_of(observed.scored, observed.groups, quantity, observed.about, seed=seed)
 
 
 def failure_rate(observed: Observed, *, seed: int = 0) -> Evidence:
     """The share of cases that fail, by the assessment's criterion."""
-    return _evidence(observed.failed(), observed, "failure_rate", observed.about, seed)
+    scored = observed.failed()
+    return evidence_of(scored, observed.groups, "failure_rate", observed.about, seed=seed)
 
 
 def change_from_clean(here: Observed, clean: Observed, *, seed: int = 0) -> Evidence:
@@ -105,7 +106,7 @@ def slices(
 
 def judged_if_large(evidence: Evidence, smallest: int) -> Evidence:
     """The same evidence, with the reason why it is not judged if it rests on too few cases."""
-    if evidence.n >= smallest:
+    if evidence.reason or evidence.n >= smallest:
         return evidence
     reason = f"the slice has {evidence.n} cases, fewer than the {smallest} that are judged (smallest_slice)"
     return replace(evidence, reason=reason)
@@ -146,16 +147,16 @@ def performance_findings(
             if p is not None and len(others) > 1
             else ""
         )
-        found.append(_finding(d, here, confidence, details=details, corrected=corrected))
-        found.append(_finding(drop, here, confidence, details={"quantity": quantity}))
+        found.append(finding_of(d, here, confidence, details=details, corrected=corrected))
+        found.append(finding_of(drop, here, confidence, details={"quantity": quantity}))
     for column in clean.slices:
         found.extend(_slice_findings(clean, column, quantity, confidence, smallest_slice, seed))
     return found
 
 
 def _at(observed: Observed, quantity: str, confidence: float, seed: int) -> Iterator[Finding]:
-    yield _finding(measured(observed, quantity, seed=seed), observed, confidence)
-    yield _finding(failure_rate(observed, seed=seed), observed, confidence)
+    yield finding_of(measured(observed, quantity, seed=seed), observed, confidence)
+    yield finding_of(failure_rate(observed, seed=seed), observed, confidence)
 
 
 def _slice_findings(
@@ -180,10 +181,10 @@ def _slice_findings(
         wide = e.interval(simultaneous(confidence, judged), "two")
         details = {"simultaneous_low": wide.low, "simultaneous_high": wide.high, "slices": judged}
         corrected = f"details give the interval that holds for all {judged} slices of {column} together (Bonferroni)"
-        yield _finding(e, part, confidence, details=details, corrected=corrected)
+        yield finding_of(e, part, confidence, details=details, corrected=corrected)
 
 
-def _finding(
+def finding_of(
     evidence: Evidence,
     observed: Observed,
     confidence: float,
@@ -191,6 +192,7 @@ def _finding(
     details: dict[str, Any] | None = None,
     corrected: str = "",
 ) -> Finding:
+    """The evidence with its two-sided interval, or why there is none."""
     if np.isnan(evidence.value):
         return Finding(
             evidence.quantity,
@@ -199,7 +201,7 @@ def _finding(
             evidence.n,
             about=evidence.about,
             better=evidence.better,
-            reason="the quantity is not defined on these cases",
+            reason=evidence.reason or "the quantity is not defined on these cases",
             details=details or {},
         )
     return Finding(
@@ -223,9 +225,10 @@ def _assumed(observed: Observed) -> tuple[str, ...]:
     return (first, COUNTED) if observed.unanswered.any() else (first,)
 
 
-def _evidence(
-    scored: Scored, observed: Observed, quantity: str, about: About, seed: int
+def evidence_of(
+    scored: Scored, groups: np.ndarray | None, quantity: str, about: About, *, seed: int = 0
 ) -> Evidence:
+    """What a measure says of some cases, of these groups."""
     rng = functools.partial(generator, seed, quantity, str(about))
 
     def interval(confidence: float, sided: Any) -> Interval:
@@ -234,27 +237,25 @@ def _evidence(
             # bounds do (at 0.9 and n = 100, 7% instead of 5%), exact ones never.
             return clustered_proportion(
                 scored.numerator,
-                observed.groups,
+                groups,
                 confidence=confidence,
                 sided=sided,
                 method="clopper_pearson",
             )
-        return measured_interval(
-            scored, observed.groups, confidence=confidence, sided=sided, rng=rng()
-        )
+        return measured_interval(scored, groups, confidence=confidence, sided=sided, rng=rng())
 
     effective = None
-    if observed.groups is not None and scored.shape == "proportion" and len(observed) > 1:
-        effective = effective_size(scored.error, observed.groups)
+    if groups is not None and scored.shape == "proportion" and len(scored) > 1:
+        effective = effective_size(scored.error, groups)
     return Evidence(
         quantity,
         about,
         scored.value(),
-        len(observed),
+        len(scored),
         scored.better,
         interval,
         effective_n=effective,
-        groups=observed.group_count,
+        groups=None if groups is None else len(set(groups.tolist())),
         proportion=scored.shape == "proportion",
     )
 

@@ -33,7 +33,7 @@ def judge_claims(
     spec, found = plan.spec, []
     # A measure is no quantity of its own section: performance has its evidence.
     owners = {q.name: name for name, s in sections.items() for q in s.quantities}
-    owners.setdefault(spec.measure_name, "performance")
+    owners[spec.measure_name] = "performance"
     for content in spec.claims:
         if content.no_worse_than:
             claim, evidence = _against_run(plan, content, observed)
@@ -99,8 +99,8 @@ def check_claims(plan: Plan) -> None:
 def _check_against_run(plan: Plan, i: int, content: ClaimSpec) -> None:
     """The earlier run is there, and measured the same in the same way."""
     spec = plan.spec
-    for key in ("slice", "every", "supervisor", "quantity"):
-        if getattr(content, key):
+    for key in ("slice", "every", "supervisor", "quantity", "class", "threshold"):
+        if content.model_dump()[key]:
             raise spec.error(
                 ("claims", i, key),
                 "does not go with no_worse_than, which takes circumstance, level and by",
@@ -235,11 +235,12 @@ def _claim(spec: Assessment, content: ClaimSpec, observed: Observations) -> Clai
     quantity = quantities().get(content.quantity)
     part = getattr(spec, quantity.unit, None) if quantity and quantity.unit else None
     unit = f" {part.unit}" if part is not None else ""
-    of = f" of {content.supervisor}" if content.supervisor else ""
+    of = "".join(f" of {name}" for name in (content.supervisor, content.class_) if name != "")
     side = "at least" if direction == "min" else "at most"
     style = _style(spec, content.quantity, observed)
     shown = f"{numbers.limit(limit, style)}{unit}"
-    text = f"{content.quantity.replace('_', ' ')}{of} {side} {shown}{_in_words(spec, content)}"
+    at = "" if content.threshold is None else f" at threshold {content.threshold:g}"
+    text = f"{content.quantity.replace('_', ' ')}{of}{at} {side} {shown}{_in_words(spec, content)}"
     name, confidence, every = content.quantity, content.confidence, content.every
     group = group_noun(spec.group_column)
     return Claim(content.id, name, limit, direction, confidence, every, text, style, group)

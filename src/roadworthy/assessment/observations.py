@@ -19,6 +19,7 @@ from roadworthy.cases.circumstance import Condition
 from roadworthy.data.values import CLASS_SCORES
 from roadworthy.execution.plan import Plan
 from roadworthy.execution.progress import Progress
+from roadworthy.measures.classification import predicted
 from roadworthy.measures.failure import failures
 from roadworthy.measures.scored import Scored
 from roadworthy.store import ChunkCache
@@ -113,6 +114,7 @@ def observe(plan: Plan, condition: Condition, supervisors: Supervisors) -> Seen:
             scores.setdefault(label, []).append(column)
     system = concatenate(parts)
     scored, failed = _scored(plan, condition, _with_none(system))
+    classes = system.kind is CLASS_SCORES
     observed = Observed(
         condition.circumstance,
         condition.level,
@@ -127,7 +129,9 @@ def observe(plan: Plan, condition: Condition, supervisors: Supervisors) -> Seen:
             (c.significance for c in plan.circumstances if c.name == condition.circumstance), None
         ),
         role=condition.role,
-        predicted=predicted_classes(system),
+        predicted=predicted(class_scores([system])) if classes else None,
+        truth=np.asarray(data.targets) if classes else None,
+        outputs=np.asarray(system.output).reshape(len(system), -1) if classes else None,
     )
     return Seen(condition, observed, system)
 
@@ -142,19 +146,6 @@ def _with_scores(seen: Seen, scores: Mapping[str, np.ndarray], labels: Sequence[
     known = {**seen.observed.scores, **scores}
     kept = {label: known[label] for label in labels if label in known}
     return replace(seen, observed=replace(seen.observed, scores=kept))
-
-
-def predicted_classes(system: ModuleTrace) -> np.ndarray | None:
-    """The class that was answered, -1 where there is none; None where answers are no classes."""
-    if system.kind is not CLASS_SCORES:
-        return None
-    output = class_scores([system])
-    predicted = np.full(len(system), -1, dtype=np.int64)
-    # If nobody answered, an answer has no width, and there is no largest of nothing.
-    if output.shape[1]:
-        sound = np.isfinite(output).all(axis=1)
-        predicted[sound] = output[sound].argmax(axis=1)
-    return predicted
 
 
 def class_scores(parts: Sequence[ModuleTrace]) -> np.ndarray:

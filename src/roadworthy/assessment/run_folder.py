@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from roadworthy import registry
+from roadworthy.analysis.classification import confidences
 from roadworthy.analysis.observed import Observed
-from roadworthy.assessment.observations import Observations, Seen, class_scores
+from roadworthy.assessment.observations import Observations, Seen
 from roadworthy.assessment.section import Result
 from roadworthy.cases.circumstance import Circumstance
 from roadworthy.claims import Judgement, overall
@@ -32,7 +33,6 @@ from roadworthy.data.values import (
     Episode,
     Tracks,
     Unreadable,
-    probabilities,
 )
 from roadworthy.execution.plan import Plan
 from roadworthy.execution.versions import code_version, installed
@@ -57,7 +57,6 @@ from roadworthy.store.record import (
 )
 from roadworthy.store.runs import CALIBRATION
 from roadworthy.subject.identity import state_of_file
-from roadworthy.subject.trace import ModuleTrace
 
 TAKEN = ("media", "supervisors", "tables", "trace")
 """Folders of a run that belong to no section."""
@@ -353,7 +352,7 @@ def _answer_columns(seen: Seen, data: Dataset) -> dict[str, Any]:
         right = observed.predicted == np.asarray(data.targets)
         return {
             "prediction_index": observed.predicted,
-            "confidence": confidences(system),
+            "confidence": confidences(observed),
             "correct": right,
         }
     if system.kind is BOXES and data.targets is not None:
@@ -364,14 +363,6 @@ def _answer_columns(seen: Seen, data: Dataset) -> dict[str, Any]:
         counted = (len(str(words).split()) for words in data.targets)
         return {"words": np.fromiter(counted, dtype=np.int64)}
     return {}
-
-
-def confidences(system: ModuleTrace) -> np.ndarray:
-    """The probability of the class that was answered; NaN where there is no answer."""
-    scores = class_scores([system])
-    return (
-        np.full(len(scores), np.nan) if not scores.shape[1] else probabilities(scores).max(axis=1)
-    )
 
 
 def _arrow(parts: Sequence[np.ndarray]) -> Any:
@@ -485,7 +476,7 @@ def _entry(plan: Plan, folder: RunFolder, here: Seen, clean: Seen, row: int) -> 
     made = _made(plan, here, original, case)
     paired = here.observed.paired_with(clean.observed)
     before = display(_answered(clean), data.classes, [row])[0] if paired else ""
-    sure = confidences(here.system)[row] if here.observed.predicted is not None else None
+    sure = confidences(here.observed)[row] if here.observed.predicted is not None else None
     entry = Pair(
         sample=str(data.ids[row]),
         case=case,

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from roadworthy.assessment.in_memory import IN_MEMORY
-from roadworthy.assessment.observations import predicted_classes
+from roadworthy.assessment.observations import class_scores
 from roadworthy.assessment.run_folder import confidences, display
 from roadworthy.assessment.sections.monitor import MonitorRecord
 from roadworthy.assessment.sections.supervision import SupervisionRecord
@@ -36,8 +36,9 @@ from roadworthy.assessment.supervisors import (
     stacked,
     with_scores,
 )
-from roadworthy.data.values import VECTOR, as_array
+from roadworthy.data.values import CLASS_SCORES, VECTOR, as_array
 from roadworthy.execution.plan import Supervision, load_subject
+from roadworthy.measures.classification import predicted
 from roadworthy.spec import Assessment
 from roadworthy.store.record import Record
 from roadworthy.subject.identity import LISTING, SubjectEvidence, state_of_file
@@ -150,7 +151,8 @@ class Supervised:
     def _answers(
         self, system: ModuleTrace, scores: Mapping[str, np.ndarray]
     ) -> Iterator[SupervisedAnswer]:
-        classes, values = predicted_classes(system), list(system.output)
+        scored = system.kind is CLASS_SCORES
+        classes, values = predicted(class_scores([system])) if scored else None, list(system.output)
         sure = np.full(len(system), np.nan) if classes is None else confidences(system)
         if classes is not None:
             values = display(classes, self.record.subject.classes or None)

@@ -85,10 +85,9 @@ def glossary(run: Record) -> list[tuple[str, str]]:
     entries = (
         [(run.measure.name, f"{own} {run.measure.better.capitalize()} is better.")] if own else []
     )
-    known = quantities()
-    return entries + [
-        (name.replace("_", " "), q.meaning) for name, q in known.items() if name in occurring
-    ]
+    known = {name: q for name, q in quantities().items() if name in occurring}
+    known.pop(run.measure.name, None)
+    return entries + [(name.replace("_", " "), q.meaning) for name, q in known.items()]
 
 
 def _measured(name: str) -> str:

@@ -36,9 +36,10 @@ def measure_quantity(name: str) -> Quantity:
     return Quantity(name, "", better, low, high, "plain")  # type: ignore[arg-type]
 
 
-def quantity_of(name: str) -> Quantity:
-    """The quantity of that name: of a section, else a measure."""
-    return quantities().get(name) or measure_quantity(name)
+def quantity_of(name: str, measure: str = "") -> Quantity:
+    """The quantity of that name: the file's measure, of a section, else any measure."""
+    own = None if name == measure else quantities().get(name)
+    return own or measure_quantity(name)
 
 
 def number_style(quantity: str, measure: str, shape: str) -> Style:
@@ -57,7 +58,7 @@ def number_style(quantity: str, measure: str, shape: str) -> Style:
 
 def check_limit(name: str, side: str, limit: float, *, measure: str) -> None:
     """Refuse a limit that cannot be kept, or cannot be broken."""
-    quantity = quantity_of(name)
+    quantity = quantity_of(name, measure)
     if quantity.one_way and side != quantity.side:
         shown = abs(limit) if quantity.low < 0 else limit
         way = "above" if quantity.side == "max" else "below"

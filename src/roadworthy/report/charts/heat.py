@@ -169,10 +169,11 @@ def heat(
     width: float = 920,
     ramp: Ramp = RANKING,
     starred: Collection[str] = (),
+    turns: bool = True,
 ) -> str:
-    """The picture; a missing cell is a dash, and the columns in `starred` are marked as chosen."""
+    """The picture; a missing cell is a dash, and columns in `starred` are chosen; a phone may turn it."""
     grid = _Grid(rows, columns, starred, width)
-    if width < NARROW:
+    if width < NARROW and turns:
         turned = _Grid(columns, rows, starred, width, turned=True)
         grid = min(grid, turned, key=lambda g: g.height)
     body: list[Svg] = []
