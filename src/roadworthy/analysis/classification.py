@@ -65,7 +65,10 @@ def class_evidence(
 
 def calibrated(observed: Observed) -> Evidence:
     """The expected calibration error of the confidence in the answer."""
-    sure, right = confidences(observed), np.asarray(observed.predicted == observed.truth)
+    sure, right = (
+        confidences(observed.outputs, observed.predicted),
+        np.asarray(observed.predicted == observed.truth),
+    )
     bounds = functools.partial(calibration_error_interval, sure, right, observed.groups)
     value, n, reason = calibration_error(sure, right), len(observed), _hard(sure)
     found = Evidence(
@@ -74,23 +77,23 @@ def calibrated(observed: Observed) -> Evidence:
     return replace(found, proportion=False, reason=reason)
 
 
-def confidences(observed: Observed) -> np.ndarray:
-    """The probability of the class that was answered; NaN without an answer."""
-    chances = _probabilities(observed)
+def confidences(outputs: np.ndarray | None, predicted: np.ndarray | None) -> np.ndarray:
+    """The probability of the class that was answered; NaN without an answer (-1)."""
+    chances = _probabilities(outputs, predicted)
     return chances.max(axis=1) if chances.shape[1] else np.full(len(chances), np.nan)
 
 
-def _probabilities(observed: Observed) -> np.ndarray:
+def _probabilities(outputs: np.ndarray | None, predicted: np.ndarray | None) -> np.ndarray:
     """By case and class; NaN without an answer."""
-    assert observed.outputs is not None and observed.predicted is not None
-    chances, known = np.full(observed.outputs.shape, np.nan), observed.predicted >= 0
-    chances[known] = probabilities(observed.outputs[known])
+    assert outputs is not None and predicted is not None
+    chances, known = np.full(outputs.shape, np.nan), predicted >= 0
+    chances[known] = probabilities(outputs[known])
     return chances
 
 
 def _chance(observed: Observed, place: int) -> np.ndarray:
     """The probability of the class; 0 for one that the subject does not know."""
-    chances = _probabilities(observed)
+    chances = _probabilities(observed.outputs, observed.predicted)
     return chances[:, place] if place < chances.shape[1] else np.zeros(len(chances))
 
 
@@ -99,7 +102,10 @@ def _ranked(observed: Observed, true: np.ndarray, place: int, name: str) -> Evid
     ranked = replace(observed, failure=true, scores={"": _chance(observed, place)})
     found = replace(detects_failure(ranked, ""), quantity="auroc", about=observed.about)
     none = f"{'every' if true.any() else 'no'} case is of class {name}"
-    return replace(found, reason=none if found.reason else _hard(confidences(observed)))
+    return replace(
+        found,
+        reason=none if found.reason else _hard(confidences(observed.outputs, observed.predicted)),
+    )
 
 
 def _hard(sure: np.ndarray) -> str:

@@ -352,7 +352,7 @@ def _answer_columns(seen: Seen, data: Dataset) -> dict[str, Any]:
         right = observed.predicted == np.asarray(data.targets)
         return {
             "prediction_index": observed.predicted,
-            "confidence": confidences(observed),
+            "confidence": confidences(observed.outputs, observed.predicted),
             "correct": right,
         }
     if system.kind is BOXES and data.targets is not None:
@@ -476,7 +476,8 @@ def _entry(plan: Plan, folder: RunFolder, here: Seen, clean: Seen, row: int) -> 
     made = _made(plan, here, original, case)
     paired = here.observed.paired_with(clean.observed)
     before = display(_answered(clean), data.classes, [row])[0] if paired else ""
-    sure = confidences(here.observed)[row] if here.observed.predicted is not None else None
+    o = here.observed
+    sure = confidences(o.outputs, o.predicted)[row] if o.predicted is not None else None
     entry = Pair(
         sample=str(data.ids[row]),
         case=case,

@@ -24,9 +24,10 @@ from typing import Any
 
 import numpy as np
 
+from roadworthy.analysis.classification import confidences
 from roadworthy.assessment.in_memory import IN_MEMORY
 from roadworthy.assessment.observations import class_scores
-from roadworthy.assessment.run_folder import confidences, display
+from roadworthy.assessment.run_folder import display
 from roadworthy.assessment.sections.monitor import MonitorRecord
 from roadworthy.assessment.sections.supervision import SupervisionRecord
 from roadworthy.assessment.supervisors import (
@@ -151,10 +152,11 @@ class Supervised:
     def _answers(
         self, system: ModuleTrace, scores: Mapping[str, np.ndarray]
     ) -> Iterator[SupervisedAnswer]:
-        scored = system.kind is CLASS_SCORES
-        classes, values = predicted(class_scores([system])) if scored else None, list(system.output)
-        sure = np.full(len(system), np.nan) if classes is None else confidences(system)
-        if classes is not None:
+        values, classes, sure = list(system.output), None, np.full(len(system), np.nan)
+        if system.kind is CLASS_SCORES:
+            given = class_scores([system])
+            classes = predicted(given)
+            sure = confidences(given, classes)
             values = display(classes, self.record.subject.classes or None)
         elif system.kind is VECTOR:
             values = [float(v[0]) if np.shape(v) == (1,) else v for v in values]

@@ -6,7 +6,7 @@ state that they must lead to. A file that was changed, cut off, or that leads to
 machine is refused.
 
 >>> str(Coverage(0.95, 0.98, 96, rate=0.74))
-'accuracy held in 98% of 96 windows, the share shifted in 74% (kinds left out in turn), nominal 95%'
+'accuracy held in 98.0% of 96 windows, the share shifted in 74.0% (kinds left out in turn), nominal 95%'
 """
 
 from __future__ import annotations
