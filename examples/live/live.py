@@ -1,4 +1,4 @@
-"""From the assessment to production: ``python examples/live/live.py``, half a minute on two cores.
+"""From the assessment to production: ``python examples/live/live.py``, ten seconds on two cores.
 
 Assesses a classifier, loads it with its supervisors and the monitor that the run compiled into, and
 feeds it images; then the lens becomes damp. First in this process, then through the service.
