@@ -109,7 +109,7 @@ def test_the_last_lines_are_the_commands_for_ones_own_file_and_can_be_typed_here
 
 
 def test_nothing_that_is_shown_is_written_in_the_code(said):
-    numbers = set(re.findall(r"\b\d+%|\) = 0\.\d+", said))
+    numbers = set(re.findall(r"\b\d+(?:\.\d+)?%|\) = 0\.\d+", said))
     code = DEMO.read_text() + (DEMO.parent / "drawing.py").read_text()
     assert numbers and not [n for n in numbers if n in code]
 

@@ -132,6 +132,7 @@ def _print(
         lines.append(
             f"warning: Both runs are of version {version}, and the subject differs: {named}."
         )
+    lines += [f"note: {note}" for note in content["notes"]]
     for side in ("first", "second"):
         head = content[side]
         of = f", version {head['version']}" if head["version"] else ""
@@ -151,7 +152,6 @@ def _print(
         [
             *(f"warning: {name} {silent}." for name in content["vanished_alarms"]),
             f"Subject: {named + ' differ' if differs else 'the same in both'}.",
-            *(f"note: {note}" for note in content["notes"]),
         ]
     )
     _table("Spec", ["Field", "First", "Second"], [[*d.values()] for d in content["spec"]])
