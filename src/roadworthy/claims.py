@@ -77,8 +77,8 @@ class Claim:
     limit: float
     direction: Literal["min", "max"]
     confidence: float = 0.95
-    every: str = ""
     text: str = ""
+    """What is claimed, in words."""
     style: numbers.Style = "plain"
     """How values of its quantity are written."""
     unit: str = "group"
@@ -114,11 +114,6 @@ class Judgement:
     why: str
     corrected: str = ""
     deciding: Member | None = None
-
-    @property
-    def text(self) -> str:
-        """What was claimed, in words."""
-        return self.claim.text or _text(self.claim)
 
 
 def judge(claim: Claim, evidence: Sequence[Evidence]) -> Judgement:
@@ -211,17 +206,9 @@ def _member(claim: Claim, e: Evidence, breached: float | None, rest: float, plac
     method = f"one-sided bounds, {e.interval(claim.confidence, 'lower').method}"
     shown = Interval(min(worst, best), max(worst, best), claim.confidence, method)
     settle = _settle(claim, e, places) if status == "inconclusive" else None
-    return Member(
-        about,
-        e.value,
-        shown,
-        status,
-        e.n,
-        settle,
-        bound=best if status == "breached" else worst,
-        groups=e.groups,
-        groups_to_settle=math.ceil(settle * e.groups / e.n) if settle and e.groups else None,
-    )
+    groups = math.ceil(settle * e.groups / e.n) if settle and e.groups else None
+    bound = best if status == "breached" else worst
+    return Member(about, e.value, shown, status, e.n, settle, "", bound, e.groups, groups)
 
 
 def _settle(claim: Claim, e: Evidence, places: int) -> int | None:
@@ -257,12 +244,6 @@ def _deciding(claim: Claim, members: Sequence[Member], status: Status) -> Member
     decided = [m for m in members if m.status == status] or list(members)
     sign = 1 if claim.direction == "min" else -1
     return min(decided, key=lambda m: (math.isnan(m.value), sign * m.value))
-
-
-def _text(claim: Claim) -> str:
-    where = f" in every one of {claim.every}" if claim.every else ""
-    side = "at least" if claim.direction == "min" else "at most"
-    return f"{claim.quantity} {side} {claim.limit:g}{where}"
 
 
 def _why(claim: Claim, status: Status, decided: Member, places: int) -> str:

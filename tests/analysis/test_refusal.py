@@ -144,7 +144,7 @@ def test_scores_that_no_row_had_are_strange():
     scores = np.random.default_rng(1).normal(0.0, 1.0, (200, 2))
     scores[:60, 1] = -40.0
     said = found.estimate(counted(found.calibration, scores))
-    assert said.cannot_tell[0] == "30% of the events have a score outside the calibrated range"
+    assert said.cannot_tell[0] == "30.0% of the events have a score outside the calibrated range"
     # As correlated events they say less.
     assert found.estimate(counted(found.calibration, scores), shrink=0.05).cannot_tell[0] is None
 

@@ -42,8 +42,8 @@ def accuracy(right: int, n: int) -> Evidence:
     return performance.measured(observed(right, n), "accuracy")
 
 
-def claim(limit: float, direction: str = "min", confidence: float = 0.95, every: str = "") -> Claim:
-    return Claim("C", "accuracy", limit, direction, confidence, every)  # type: ignore[arg-type]
+def claim(limit: float, direction: str = "min", confidence: float = 0.95) -> Claim:
+    return Claim("C", "accuracy", limit, direction, confidence)  # type: ignore[arg-type]
 
 
 def p_below(right: int, n: int, limit: float) -> float:
@@ -92,7 +92,7 @@ def test_a_claim_over_places_is_breached_by_holm():
         if p[i] >= alpha / (len(p) - step):
             break
         breached.add(int(i))
-    judged = judge(claim(limit, every="slices"), [accuracy(k, n) for k, n in PLACES])
+    judged = judge(claim(limit), [accuracy(k, n) for k, n in PLACES])
     assert {i for i, m in enumerate(judged.members) if m.status == "breached"} == breached
     assert 0 < len(breached) < len(PLACES)
     assert judged.status == "breached"
@@ -106,10 +106,9 @@ def test_a_claim_over_places_is_met_when_each_is_met_alone():
     good = [(97, 100), (390, 400), (96, 100)]
     each = [judge(claim(0.9), [accuracy(k, n)]).status for k, n in good]
     assert each == ["met"] * 3
-    assert judge(claim(0.9, every="slices"), [accuracy(k, n) for k, n in good]).status == "met"
+    assert judge(claim(0.9), [accuracy(k, n) for k, n in good]).status == "met"
     assert (
-        judge(claim(0.9, every="slices"), [accuracy(k, n) for k, n in [*good, (92, 100)]]).status
-        == "inconclusive"
+        judge(claim(0.9), [accuracy(k, n) for k, n in [*good, (92, 100)]]).status == "inconclusive"
     )
 
 
@@ -128,7 +127,7 @@ def test_the_interval_shown_ends_at_the_bound_that_decided():
     st.sampled_from(["min", "max"]),
 )
 def test_every_interval_shown_says_the_same_as_the_verdict(rights, limit, direction):
-    judged = judge(claim(limit, direction, every="slices"), [accuracy(k, 80) for k in rights])
+    judged = judge(claim(limit, direction), [accuracy(k, 80) for k in rights])
     for member in judged.members:
         assert member.interval is not None and member.interval.confidence == 0.95
         low, high = member.interval.low, member.interval.high
@@ -163,7 +162,7 @@ def test_a_place_that_cannot_be_judged_leaves_the_claim_open_and_says_why():
         (small, "the slice has 3 cases"),
         (undefined, "the quantity is not defined on these cases"),
     ):
-        judged = judge(claim(0.0, every="slices"), [accuracy(99, 100), other])
+        judged = judge(claim(0.0), [accuracy(99, 100), other])
         assert judged.status == "inconclusive"
         assert [m.status for m in judged.members] == ["met", "inconclusive"]
         assert judged.members[1].why == why
@@ -216,8 +215,8 @@ def test_no_claim_is_met_and_breached_and_a_harder_limit_is_never_judged_better(
 @given(st.lists(st.integers(0, 60), min_size=1, max_size=6), st.floats(0.05, 0.95))
 def test_one_more_place_never_turns_a_claim_from_open_or_breached_to_met(rights, limit):
     evidence = [accuracy(k, 60) for k in rights]
-    before = judge(claim(limit, every="slices"), evidence).status
-    after = judge(claim(limit, every="slices"), [*evidence, accuracy(60, 60)]).status
+    before = judge(claim(limit), evidence).status
+    after = judge(claim(limit), [*evidence, accuracy(60, 60)]).status
     assert after != "met" or before == "met"
 
 
@@ -270,7 +269,7 @@ def over_slices(outcomes: np.ndarray, sites: np.ndarray, limit: float) -> Judgem
     places = performance.slices(
         of_outcomes(outcomes, slices=sites), "site", smallest=30, quantity="accuracy"
     )
-    return judge(claim(limit, every="slices"), places)
+    return judge(claim(limit), places)
 
 
 def error_rate_is_kept(errors: int, repetitions: int, alpha: float) -> bool:

@@ -246,7 +246,7 @@ def test_windows_whose_alarms_no_rate_explains_are_counted(cli, file, found):
     outside = found(file.read_text())["cases"][0]["outside"]
     # without shift the share of alarms is below the FPR about every other time
     assert list(outside) == ["rogan_gladen"] and 0.2 < outside["rogan_gladen"] < 0.8
-    shown = f"outside [FPR, TPR]: {outside['rogan_gladen']:.0%} (Rogan-Gladen)"
+    shown = f"outside [FPR, TPR]: {outside['rogan_gladen']:.1%} (Rogan-Gladen)"
     assert shown in " ".join(cli("simulate", file).out.split())
 
 

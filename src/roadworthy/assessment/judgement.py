@@ -241,9 +241,8 @@ def _claim(spec: Assessment, content: ClaimSpec, observed: Observations) -> Clai
     shown = f"{numbers.limit(limit, style)}{unit}"
     at = "" if content.threshold is None else f" at threshold {content.threshold:g}"
     text = f"{content.quantity.replace('_', ' ')}{of}{at} {side} {shown}{_in_words(spec, content)}"
-    name, confidence, every = content.quantity, content.confidence, content.every
-    group = group_noun(spec.group_column)
-    return Claim(content.id, name, limit, direction, confidence, every, text, style, group)
+    name, group = content.quantity, group_noun(spec.group_column)
+    return Claim(content.id, name, limit, direction, content.confidence, text, style, group)
 
 
 def _in_words(spec: Assessment, content: ClaimSpec) -> str:
@@ -280,5 +279,5 @@ def _against_run(
         direction = "min"
     limit = -content.by if direction == "min" else content.by
     confidence, group = content.confidence, group_noun(spec.group_column)
-    claim = Claim(content.id, "difference", limit, direction, confidence, "", text, style, group)
+    claim = Claim(content.id, "difference", limit, direction, confidence, text, style, group)
     return claim, evidence

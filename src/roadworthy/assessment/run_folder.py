@@ -422,18 +422,17 @@ def _spread(seen: Sequence[Seen]) -> list[tuple[Seen, int]]:
     by: dict[str, list[Seen]] = {}
     for s in sorted(others, key=lambda s: -(s.observed.significance or 0)):
         by.setdefault(s.condition.circumstance, []).insert(0, s)
-    found: list[tuple[int, Seen, int]] = []
+    found: list[tuple[Seen, int]] = []
     used: set[tuple[str, str]] = set()
     for turn in range(MOST_PAIRS):
-        for place, levels in enumerate(by.values()):
+        for levels in by.values():
             s = levels[turn % len(levels)]
             rows = _telling(s, clean, failed=turn % 2 == 0)
             row = next((r for r in rows if _sample(s, r) not in used), None)
             if row is not None and len(found) < MOST_PAIRS:
                 used.add(_sample(s, row))
-                found.append((place, s, row))
-    found.sort(key=lambda entry: (entry[0], entry[1].condition.level or 0.0))
-    return [(s, row) for _, s, row in found]
+                found.append((s, row))
+    return found
 
 
 def _sample(seen: Seen, row: int) -> tuple[str, str]:

@@ -15,7 +15,7 @@ import hashlib
 import math
 import re
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -141,10 +141,10 @@ def _facts(run: Record) -> list[tuple[str, str, list[str], str]]:
 def _embedded(run: Record, blocks: Sequence[Block], budget: int) -> dict[int, ShownPair]:
     """The pairs, by id, whose pictures fit into the budget (bytes in the page).
 
-    Galleries take turns, and in each every circumstance gets its first pair before any gets its second.
+    Galleries take turns, in the order of their pairs.
     """
     left, chosen = budget, {}
-    galleries = [_in_turn(b.pairs) for b in blocks if isinstance(b, Pictures)]
+    galleries = [b.pairs for b in blocks if isinstance(b, Pictures)]
     queue = [pair for turn in zip_longest(*galleries) for pair in turn if pair is not None]
     for pair in queue:
         cost = sum(_cost(run, name) for name in (pair.original, pair.made))
@@ -161,16 +161,6 @@ def mime(content: bytes) -> str | None:
         if content.startswith(start):
             return kind
     return "image/webp" if content[:4] == b"RIFF" and content[8:12] == b"WEBP" else None
-
-
-def _in_turn(pairs: Iterable[Pair]) -> list[Pair]:
-    """One of each circumstance, then the second of each, and so on."""
-    seen: dict[str, int] = {}
-    turns = []
-    for i, pair in enumerate(pairs):
-        seen[pair.circumstance] = seen.get(pair.circumstance, 0) + 1
-        turns.append((seen[pair.circumstance], i, pair))
-    return [pair for _, _, pair in sorted(turns, key=lambda t: t[:2])]
 
 
 def _file(run: Record, name: str) -> Path:
@@ -213,9 +203,8 @@ def _template() -> jinja2.Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(
-        marks=wording.MARKS, plural=numbers.plural, sure=_sure, kind=_kind, id=id
-    )
+    known = {"marks": wording.MARKS, "plural": numbers.plural, "sure": _sure, "kind": _kind}
+    environment.globals.update(known, id=id)
     environment.filters.update(level=numbers.level, breakable=_breakable, ticked=_ticked)
     return environment.get_template("report.html.j2")
 
@@ -231,22 +220,19 @@ def printed(page: Path) -> bytes:
     import tempfile
 
     chromium = next(filter(None, map(shutil.which, BROWSERS)), None)
+    kept = f"The report is written as {page}: print it from any browser."
     if chromium is None:
-        raise ReportError(
-            f"PDF needs Chromium or Chrome, and neither is installed (apt install chromium; brew install --cask chromium). "
-            f"The report is written as {page}: print it from any browser."
-        )
+        how = "apt install chromium, or brew install --cask chromium"
+        raise ReportError(f"PDF needs Chromium or Chrome, and none is installed ({how}). {kept}")
     with tempfile.TemporaryDirectory(prefix="roadworthy-") as folder:
         target = Path(folder) / "report.pdf"
-        flags = [f"--user-data-dir={folder}/profile", f"--print-to-pdf={target}"]
-        command = [chromium, *QUIET, *flags, page.resolve().as_uri()]
+        flags = [*QUIET, f"--user-data-dir={folder}/profile", f"--print-to-pdf={target}"]
+        command = [chromium, *flags, page.resolve().as_uri()]
         try:
             subprocess.run(command, capture_output=True, timeout=PATIENCE_S, check=True)
             return target.read_bytes()
         except (subprocess.SubprocessError, OSError) as error:
-            raise ReportError(
-                f"No PDF: {error}. The report is written as {page}: print it from any browser."
-            ) from error
+            raise ReportError(f"No PDF: {error}. {kept}") from error
 
 
 def _kind(block: Any) -> str:

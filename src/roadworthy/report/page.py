@@ -108,7 +108,7 @@ def claim_blocks(run: Record) -> list[Block]:
 
 def _claim_row(run: Record, claim: ClaimRecord) -> list[Cell]:
     style = wording.style_of(run, claim.quantity)
-    status = wording.settle(run, claim) if claim.status == "inconclusive" else ""
+    status = wording.settle(run, claim)
     under = [claim.why, *([f"Corrected {claim.corrected}."] if claim.corrected else [])]
     return [
         Cell(claim.text, under, lead=claim.id, brief=status),
@@ -134,22 +134,18 @@ def _numbers(claim: ClaimRecord, judged: Judged, style: numbers.Style) -> list[C
     ]
 
 
-def _is_open(judged: Judged) -> bool:
-    return judged.status == "inconclusive"
-
-
 def _members(run: Record, claim: ClaimRecord) -> Table:
     """The places of a claim over several."""
     style = wording.style_of(run, claim.quantity)
     side = "≥" if claim.direction == "min" else "≤"
-    undecided = any(map(_is_open, claim.members))
+    undecided = any(m.status == "inconclusive" for m in claim.members)
     rows = [
         [
             Cell(m.about),
             Cell(m.status, status=m.status),
             *_numbers(claim, m, style),
             _cases(run, m),
-            *([Cell(wording.settle(run, claim, m) if _is_open(m) else "")] if undecided else []),
+            *([Cell(wording.settle(run, claim, m))] if undecided else []),
         ]
         for m in claim.members
     ]

@@ -101,6 +101,8 @@ def _measured(name: str) -> str:
 def settle(run: Record, claim: ClaimRecord, judged: Judged | None = None) -> str:
     """What it would take to decide an inconclusive claim, or one place of it."""
     found = judged or claim
+    if found.status != "inconclusive":
+        return ""
     place = where(found.about, _slice_of(run, claim))
     smallest = int(run.spec.get("smallest_slice") or 0)
     if found.cases_to_settle is not None:

@@ -249,9 +249,9 @@ def claim_record(judgement: Judgement) -> ClaimRecord:
     fields = {"n": 0} if decided is None else vars(decided)
     about = {
         name: getattr(claim, name)
-        for name in ("id", "quantity", "limit", "direction", "confidence")
+        for name in ("id", "text", "quantity", "limit", "direction", "confidence")
     }
-    verdict = {name: getattr(judgement, name) for name in ("text", "status", "why", "corrected")}
+    verdict = {name: getattr(judgement, name) for name in ("status", "why", "corrected")}
     places = [Judged(**vars(m)) for m in members] if len(members) > 1 else []
     return ClaimRecord(**{**fields, **about, **verdict, "members": places})
 

@@ -12,7 +12,6 @@ import numpy as np
 from roadworthy.statistics.proportion import wilson
 
 if TYPE_CHECKING:
-    from roadworthy.analysis.risk.calibration import Calibration
     from roadworthy.monitor import Alarm, Bundle, Monitor, RiskState
     from roadworthy.monitor.labels import LabelledEvent
 
@@ -56,6 +55,7 @@ def without_figures(window: dict[str, Any], *, cannot_tell: str | None = None) -
 def bundle_view(bundle: Bundle) -> dict[str, Any]:
     """What the numbers rest on."""
     calibration, forecast = bundle.calibration, bundle.forecast
+    medians = (float(f"{np.nanmedian(clean):.4g}") for clean in calibration.references)
     return {
         "id": bundle.id,
         "subject": bundle.subject,
@@ -63,7 +63,7 @@ def bundle_view(bundle: Bundle) -> dict[str, Any]:
         "tolerable": bundle.tolerable,
         "confidence": bundle.confidence,
         "scores": list(calibration.names),
-        "example": {"id": "case-1", "scores": _usual(calibration)},
+        "example": {"id": "case-1", "scores": dict(zip(calibration.names, medians, strict=True))},
         "windows": windows_of(bundle),
         "watched": bundle.watched,
         "prior": prior_view(bundle),
@@ -81,12 +81,6 @@ def bundle_view(bundle: Bundle) -> dict[str, Any]:
         "lateness_s": bundle.lateness,
         "id_horizon": bundle.id_horizon,
     }
-
-
-def _usual(calibration: Calibration) -> dict[str, float]:
-    """Scores of an everyday event: the median of clean calibration rows."""
-    found = zip(calibration.names, calibration.references, strict=True)
-    return {name: float(f"{np.nanmedian(clean):.4g}") for name, clean in found}
 
 
 def windows_of(bundle: Bundle) -> list[dict[str, str]]:

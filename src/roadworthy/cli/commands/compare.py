@@ -14,7 +14,6 @@ from roadworthy.cli import output
 from roadworthy.cli.options import Json
 
 if TYPE_CHECKING:
-    from roadworthy import numbers
     from roadworthy.analysis.comparison import Change
 
 
@@ -35,23 +34,17 @@ def _compare(
     json: Json = False,
 ) -> None:
     """Compare two runs: subject, claims, the main measure and findings (second minus first)."""
-    from roadworthy.analysis.comparison import compare as changes_between
-    from roadworthy.analysis.comparison import (
-        incomparable,
-        spec_differences,
-        subject_differences,
-        vanished_alarms,
-    )
+    from roadworthy.analysis import comparison
     from roadworthy.assessment.judgement import recorded
     from roadworthy.store import RunFolder, StoreError
 
     before, after = (recorded(RunFolder.open(f)) for f in (first, second))
-    comparable = incomparable(before.record, after.record)
+    comparable = comparison.incomparable(before.record, after.record)
     if comparable.refused:
         raise StoreError(
             f"{first} and {second} cannot be compared: {'; '.join(comparable.refused)}"
         )
-    changes = sorted(changes_between(before, after), key=_size, reverse=True)
+    changes = sorted(comparison.compare(before, after), key=_size, reverse=True)
     clear = [c for c in changes if c.direction != "no clear change"]
     measure = before.record["measure"]["name"]
     main = next((c for c in changes if c.quantity == measure and str(c.about) == "clean"), None)
@@ -59,13 +52,13 @@ def _compare(
     content = {
         "first": _head(first, before.record),
         "second": _head(second, after.record),
-        "subject": subject_differences(before.record["subject"], after.record["subject"]),
+        "subject": comparison.subject_differences(*(r.record["subject"] for r in (before, after))),
         "main": main and main.to_dict(),
-        "vanished_alarms": vanished_alarms(before.record, after.record),
+        "vanished_alarms": comparison.vanished_alarms(before.record, after.record),
         "notes": list(comparable.notes),
         "spec": [
             {"field": field, "first": a, "second": b}
-            for field, a, b in spec_differences(
+            for field, a, b in comparison.spec_differences(
                 *(_by_id(r.record["spec"], shared) for r in (before, after))
             )
             if a not in NOTHING or b not in NOTHING
@@ -120,10 +113,7 @@ def _claims(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[dict[st
 
 
 def _print(
-    content: dict[str, Any],
-    clear: Sequence[Change],
-    main: Change | None,
-    measure: Mapping[str, Any],
+    content: dict[str, Any], clear: Sequence[Change], main: Change | None, measure: dict[str, Any]
 ) -> None:
     differs, version = content["subject"], content["first"]["version"]
     named = ", ".join(differs[:SHOWN]) + (" and more" if len(differs) > SHOWN else "")
@@ -132,13 +122,21 @@ def _print(
         lines.append(
             f"warning: Both runs are of version {version}, and the subject differs: {named}."
         )
+    lines += [f"note: {note}" for note in content["notes"]]
     for side in ("first", "second"):
         head = content[side]
         of = f", version {head['version']}" if head["version"] else ""
         lines.append(f"{side:<7} {head['folder']}: {head['verdict']}{of}")
     output.print_lines(lines)
     claims = [
-        [c["id"], c["text"], *(_judged(c, side, measure) for side in ("first", "second"))]
+        [
+            c["id"],
+            c["text"],
+            *(
+                c[side] and f"{c[side]} ({_shown(c[f'{side}_value'], c['quantity'], measure)})"
+                for side in ("first", "second")
+            ),
+        ]
         for c in content["claims"]
     ]
     _table("Claims that changed", ["Id", "Claim", "First", "Second"], claims)
@@ -151,7 +149,6 @@ def _print(
         [
             *(f"warning: {name} {silent}." for name in content["vanished_alarms"]),
             f"Subject: {named + ' differ' if differs else 'the same in both'}.",
-            *(f"note: {note}" for note in content["notes"]),
         ]
     )
     _table("Spec", ["Field", "First", "Second"], [[*d.values()] for d in content["spec"]])
@@ -166,34 +163,21 @@ def _print(
     )
 
 
-def _style(quantity: str, measure: Mapping[str, Any]) -> numbers.Style:
+def _shown(x: float | None, quantity: str, measure: Mapping[str, Any]) -> str:
+    from roadworthy import numbers
     from roadworthy.spec.limits import number_style
 
-    return number_style(quantity, measure["name"], measure["shape"])
-
-
-def _judged(claim: Mapping[str, Any], side: str, measure: Mapping[str, Any]) -> str | None:
-    from roadworthy import numbers
-
-    if claim[side] is None:
-        return None
-    value = numbers.value(claim[f"{side}_value"], _style(claim["quantity"], measure))
-    return f"{claim[side]} ({value})"
+    return numbers.value(x, number_style(quantity, measure["name"], measure["shape"]))
 
 
 def _row(change: Change, measure: Mapping[str, Any]) -> list[str]:
     from roadworthy import numbers
 
-    style = _style(change.quantity, measure)
-    apart: numbers.Style = "points" if style == "percent" else "change"
-    between = numbers.interval(change.interval, apart)
-    return [
-        f"{change.quantity} | {change.about}",
-        numbers.value(change.first, style),
-        numbers.value(change.second, style),
-        f"{numbers.value(change.second - change.first, apart)} ({between})",
-        change.direction,
-    ]
+    first, second = (_shown(x, change.quantity, measure) for x in (change.first, change.second))
+    apart: numbers.Style = "points" if first.endswith("%") else "change"
+    difference = numbers.value(change.second - change.first, apart)
+    between = f"{difference} ({numbers.interval(change.interval, apart)})"
+    return [f"{change.quantity} | {change.about}", first, second, between, change.direction]
 
 
 def _table(title: str, headers: list[str], rows: list[list[Any]]) -> None:

@@ -14,8 +14,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from roadworthy import numbers
-
 from .rows import NARROW, dot, known
 from .svg import (
     SMALL,
@@ -101,9 +99,7 @@ def priority_chart(points: Sequence[PriorityPoint], *, title: str, width: float 
         name = _name(point.name, x, y, taken, frame)
         unnamed += name is None
         parts += [dot(x, y), *([name] if name else [])]
-        shown = f"relative loss {numbers.value(point.loss, 'percent')}"
-        note = f"{point.name}: risk priority {point.priority:g}, {shown}"
-        body.append(group(*parts, title=point.note or note))
+        body.append(group(*parts, title=point.note or point.name))
     without = f"; {unnamed} dots are too close to others to be labelled, the table names them"
     return chart(
         body,
