@@ -97,7 +97,7 @@ class Watched:
             state = self.monitor.risk()
             says = float(self.deployed.confidence.estimate(np.array(self.sure[-window:])))
             ours = state.accuracy, state.accuracy_low, state.accuracy_high
-            yield Frame(int(end), says, *ours, state.cannot_tell, state.alarm, state.risk)
+            yield Frame(int(end), says, *ours, state.no_estimate, state.alarm, state.risk)
 
     def accuracy(self, end: int) -> float:
         """The truth about the last window."""
@@ -162,8 +162,8 @@ def play(stage: Stage, watched: Watched, *, seconds: float) -> list[Frame]:
         under = [legend(frames[-1], truth=known[-1] if known else None)]
         if frames[-1].alarm:
             under.append(alarm_line(monitor.alarms, monitor.bundle))
-        if frames[-1].cannot_tell is not None:
-            under.append(Text(f"      No estimate: {frames[-1].cannot_tell}.", "bold"))
+        if frames[-1].no_estimate is not None:
+            under.append(Text(f"      No estimate: {frames[-1].no_estimate}.", "bold"))
         return Group(chart(frames, WIDTH, truth=known), *under)
 
     if stage.mode != "live":
@@ -190,7 +190,7 @@ def _news(frames: Sequence[Frame]) -> bool:
     if len(frames) < 2:
         return False
     before, now = frames[-2:]
-    return before.alarm != now.alarm or (before.cannot_tell is None) != (now.cannot_tell is None)
+    return before.alarm != now.alarm or (before.no_estimate is None) != (now.no_estimate is None)
 
 
 def introduce(stage: Stage, deployed: Deployed) -> None:
@@ -218,7 +218,7 @@ def first_story(stage: Stage, deployed: Deployed) -> None:
     frames = play(stage, watched, seconds=stage.share(2))
     alarms = [a for a in watched.monitor.alarms if a.kind == "raised"]
     raised = [a for a in alarms if a.event > stream.begins]
-    known = [f for f in frames if f.cannot_tell is None]
+    known = [f for f in frames if f.no_estimate is None]
     after = [f for f in known if f.event >= stream.begins + deployed.window]
     truth = np.array([watched.accuracy(f.event) for f in after])
     off = [

@@ -21,7 +21,7 @@ class Frame:
     accuracy: float
     low: float
     high: float
-    cannot_tell: str | None
+    no_estimate: str | None
     alarm: bool
     risk: float
 
@@ -30,8 +30,8 @@ class Frame:
         ours = f"roadworthy {self.accuracy:.0%} [{self.low:.0%}, {self.high:.0%}], {self.risk:.2f} expected"
         said = (
             ours
-            if self.cannot_tell is None
-            else f"roadworthy gives no estimate: {self.cannot_tell}"
+            if self.no_estimate is None
+            else f"roadworthy gives no estimate: {self.no_estimate}"
         )
         return f"  {self.event:>6,} events   confidence {self.confidence:.0%}   {said}{'   ALARM' if self.alarm else ''}"
 
@@ -50,14 +50,14 @@ def chart(frames: Sequence[Frame], columns: int, *, truth: Sequence[float] | Non
     """The columns so far; later marks lie over earlier ones: band, confidence, estimate, truth."""
     cells = [[(" ", "") for _ in range(columns)] for _ in range(HEIGHT)]
     for x, frame in enumerate(frames):
-        if frame.cannot_tell is None:
+        if frame.no_estimate is None:
             for line in range(line_of(frame.high), line_of(frame.low) + 1):
                 cells[line][x] = ("░", BAND)
         else:
             for line in range(HEIGHT):
                 cells[line][x] = ("?", "dim") if (line + x) % 4 == 0 else (" ", "")
         cells[line_of(frame.confidence)][x] = ("╌", CONFIDENCE)
-        if frame.cannot_tell is None:
+        if frame.no_estimate is None:
             cells[line_of(frame.accuracy)][x] = ("━", OURS)
         if truth is not None:
             cells[line_of(truth[x])][x] = ("●", TRUTH)
@@ -84,7 +84,7 @@ def legend(frame: Frame, *, truth: float | None = None) -> Text:
     """The three lines by name, with where they stand."""
     ours = (
         f"{frame.accuracy:.0%} ({frame.low:.0%} to {frame.high:.0%})"
-        if frame.cannot_tell is None
+        if frame.no_estimate is None
         else "no estimate"
     )
     text = (

@@ -61,8 +61,8 @@ def over_http(supervised: roadworthy.Supervised, bundle: Path, stream: Stream) -
 
 def told(state: dict[str, object]) -> str:
     """The estimate of a window, or why there is none."""
-    if state["cannot_tell"]:
-        return f"no estimate: {state['cannot_tell']}"
+    if state["no_estimate"]:
+        return f"no estimate: {state['no_estimate']}"
     right = "{accuracy:.0%} right ({accuracy_low:.0%} to {accuracy_high:.0%})"
     return f"{right}, {{risk:.2f}} {{unit}}".format(**state)
 

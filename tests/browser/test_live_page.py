@@ -167,7 +167,9 @@ def test_one_reading_is_a_point_in_minutes_of_its_own_with_the_thresholds(
         assert len(service.get("/v1/history")["readings"]) == 1
         odds = service.get("/v1/risk")["windows"][0]["log_odds"]
         assert page.locator("#exceedance").inner_text() == page.evaluate("numbers.chance", odds)
-        assert page.locator("#exceedance-rule").inner_text() == service.get("/v1/live")["rings"]
+        assert (
+            page.locator("#exceedance-rule").inner_text() == service.get("/v1/live")["alarm_condition"]
+        )
         assert troubles == []
         page.context.close()
 
@@ -325,7 +327,7 @@ def test_a_stream_that_is_late_is_not_called_tolerable_and_an_event_ahead_holds_
         )
         for name in ("risk", "exceedance", "accuracy", "rate"):
             assert page.locator(f"#{name}").inner_text() == "–", name
-        page.locator("#alarms .status:text-is('cannot tell')").wait_for()
+        page.locator("#alarms .status:text-is('no estimate')").wait_for()
         assert troubles == []
         page.context.close()
 

@@ -256,7 +256,7 @@ def test_a_detector_that_says_nothing_gives_no_estimate_and_the_reason(cli, file
     (case,) = found(file.read_text())["cases"]
     for name in ("rogan_gladen", "mean"):
         assert case["errors"][name]["rate"]["mean_absolute"] is None
-        assert case["errors"][name]["rate"]["estimated"] == 0 and case["cannot_tell"][name]
+        assert case["errors"][name]["rate"]["estimated"] == 0 and case["no_estimate"][name]
     assert "No estimate by" in cli("simulate", file).out
 
 

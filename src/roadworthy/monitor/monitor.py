@@ -97,7 +97,7 @@ class RiskState:
     log_odds: float | None
     """Of the same."""
     strangeness: float
-    cannot_tell: str | None
+    no_estimate: str | None
     """Why there is no estimate; None if there is one."""
     tolerable: float | None
     unit: str
@@ -142,7 +142,7 @@ class Monitor:
             name=replica,
         )
         self.alarms: list[Alarm] = []
-        """Alarms raised and cleared, "cannot tell" and "can tell": the last ten thousand."""
+        """Alarms raised and cleared, "no estimate" and "estimates again": the last ten thousand."""
         self._watch = Watch(bundle, bundle.alarm, self.scores) if bundle.alarm else None
         self._by_labels = LabelAlarm()
         self._time_held = (0, 1.0)
@@ -168,9 +168,9 @@ class Monitor:
         return self._by_labels.on
 
     @property
-    def cannot_tell(self) -> bool:
+    def no_estimate(self) -> bool:
         """Whether there has been no estimate for so long that it is an alarm."""
-        return self._watch is not None and self._watch.cannot_tell
+        return self._watch is not None and self._watch.no_estimate
 
     @property
     def autocorrelation_time(self) -> float:
@@ -181,7 +181,7 @@ class Monitor:
         return self._time_held[1]
 
     @property
-    def rings(self) -> str | None:
+    def alarm_condition(self) -> str | None:
         """When the alarm is raised on this stream, or cleared; None without one."""
         if self._watch is None:
             return None
@@ -397,15 +397,15 @@ class Monitor:
         found = []
         for i, reading in enumerate(readings):
             few = messages.too_few_scored(bundle.calibration, reading.n, reading.first)
-            cannot_tell = few or estimates.cannot_tell[i]
+            no_estimate = few or estimates.no_estimate[i]
             names = (*FIGURES, "strangeness")
             figures: dict[str, Any] = {n: float(getattr(estimates, n)[i]) for n in names}
             log_odds = float(estimates.log_odds[i])
-            if cannot_tell:
+            if no_estimate:
                 # Whoever reads a number believes it, whatever stands beside it.
                 figures, log_odds = figures | dict.fromkeys(FIGURES, math.nan), math.nan
             known = math.isfinite(log_odds)
-            by_scores = None if cannot_tell else [figures[name] for name in FIGURES[3:6]]
+            by_scores = None if no_estimate else [figures[name] for name in FIGURES[3:6]]
             notes = messages.window_notes(bundle, reading, audited, by_scores)
             found.append(
                 RiskState(
@@ -415,7 +415,7 @@ class Monitor:
                     **figures,
                     exceedance=float(expit(log_odds)) if known else None,
                     log_odds=log_odds if known else None,
-                    cannot_tell=cannot_tell,
+                    no_estimate=no_estimate,
                     alarm=self.alarm,
                     audited=audited,
                     **{name: getattr(bundle, name) for name in OF_BUNDLE},

@@ -53,7 +53,7 @@ class TreeNow(NamedTuple):
 
 def tree_now(monitor: Monitor, state: RiskState, *, late: str = "") -> TreeNow:
     """The tree of a window; `late` is why there is no estimate for any window."""
-    instead = late or state.cannot_tell
+    instead = late or state.no_estimate
     if instead is None:
         return TreeNow(state, monitor.tree_parameters(state.window), None)
     return TreeNow(

@@ -112,7 +112,7 @@ def _write(found: Replay, path: Path) -> None:
 
     rows = [window.record() for window in found.windows]
     # A column without values has the type that it has in other streams all the same.
-    kinds = {"cannot_tell": pa.string()} | dict.fromkeys(
+    kinds = {"no_estimate": pa.string()} | dict.fromkeys(
         ("first_event", "last_event", "truth_known"), pa.int64()
     )
     table = pa.Table.from_pylist(
@@ -229,7 +229,7 @@ def _alarm(found: Replay, alarm: Alarm) -> str:
     bundle = found.bundle
     when = f" ({date_text(alarm.time)})" if not math.isnan(alarm.time) else ""
     at = f"event {alarm.event:,}{when}"
-    if alarm.kind == "cannot tell":
+    if alarm.kind == "no estimate":
         return f"NO ESTIMATE at {at}, for a whole window: {alarm.reason}."
     if alarm.kind != "raised":
         return f"{'Alarm cleared' if alarm.kind == 'cleared' else 'Estimates again'} at {at}."
@@ -260,7 +260,7 @@ def _silent(found: Replay) -> list[str]:
     ]
     lines = [
         f"No estimate, events {part[0].first:,} to {part[-1].last:,}: "
-        f"{part[len(part) // 2].state.cannot_tell}."
+        f"{part[len(part) // 2].state.no_estimate}."
         for part in groups[:MOST_PARTS]
     ]
     if len(groups) > MOST_PARTS:
@@ -326,7 +326,7 @@ def _content(
         "window": found.window,
         "every": found.every,
         "windows_in_all": len(found.windows),
-        "cannot_tell": sum(not w.told for w in found.windows),
+        "no_estimate": sum(not w.told for w in found.windows),
         "windows": [w.record() for w in windows],
         "at_the_end": [risk_view(state) for state in found.at_end],
         "alarms": [

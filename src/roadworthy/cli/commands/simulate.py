@@ -149,8 +149,8 @@ def _by_estimator(simulated: Simulated) -> None:
     level = f"{simulated.experiment.confidence:.0%}"
     title = f"Mean absolute error (coverage of {level} intervals, their mean width)"
     print_table(header, rows, left=header, title=title)
-    for reason in dict.fromkeys(case.cannot_tell.values()):
-        names = "; ".join(_title(n) for n, why in case.cannot_tell.items() if why == reason)
+    for reason in dict.fromkeys(case.no_estimate.values()):
+        names = "; ".join(_title(n) for n, why in case.no_estimate.items() if why == reason)
         print_lines([f"No estimate by {names}: {reason}."])
 
 

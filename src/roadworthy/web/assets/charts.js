@@ -42,7 +42,7 @@ const charts = (() => {
     const after = new Set(byEvent ? [] : gaps(from.map((r) => r.x)));
     return from.flatMap((r, i) => after.has(i) ? [r, { time: (r.x + from[i + 1].x) / 2, x: (r.x + from[i + 1].x) / 2, nothing: true }] : [r]);
   };
-  const column = (from, key) => from.map((r) => r.cannot_tell && key !== "x" ? null : r[key] ?? null);
+  const column = (from, key) => from.map((r) => r.no_estimate && key !== "x" ? null : r[key] ?? null);
   // The same in all charts. One point, or none, has a neighbourhood all the same.
   const times = (u) => {
     if (zoom) return zoom;
@@ -57,9 +57,9 @@ const charts = (() => {
     ctx.beginPath(); ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height); ctx.clip();
     ctx.fillStyle = colour("inconclusive-soft");
     for (let i = 0; i < shown.length; i++) {
-      if (!shown[i].cannot_tell) continue;
+      if (!shown[i].no_estimate) continue;
       let j = i;
-      while (j + 1 < shown.length && shown[j + 1].cannot_tell) j++;
+      while (j + 1 < shown.length && shown[j + 1].no_estimate) j++;
       const left = edge(i, i - 1), right = edge(j, j + 1), room = Math.max(0, 3 * devicePixelRatio - (right - left) / 2);
       ctx.fillRect(left - room, bbox.top, right - left + 2 * room, bbox.height);
       i = j;
@@ -88,8 +88,8 @@ const charts = (() => {
     for (const alarm of placed(alarms)) {
       if (!inView(u, alarm.x)) continue;
       const x = u.valToPos(alarm.x, "x", true);
-      ctx.strokeStyle = colour({ raised: "breached", "cannot tell": "inconclusive" }[alarm.kind] || "met");
-      ctx.setLineDash(["raised", "cannot tell"].includes(alarm.kind) ? [] : [5 * devicePixelRatio, 4 * devicePixelRatio]);
+      ctx.strokeStyle = colour({ raised: "breached", "no estimate": "inconclusive" }[alarm.kind] || "met");
+      ctx.setLineDash(["raised", "no estimate"].includes(alarm.kind) ? [] : [5 * devicePixelRatio, 4 * devicePixelRatio]);
       ctx.beginPath(); ctx.moveTo(x, bbox.top); ctx.lineTo(x, bbox.top + bbox.height); ctx.stroke();
     }
     ctx.strokeStyle = colour("muted");
@@ -199,7 +199,7 @@ const charts = (() => {
   function readout(figure, r) {
     const text = $(".now", figure);
     if (!text) return;
-    text.textContent = r ? `${byEvent ? `event ${whole(r.event)}, ` : ""}${when(r.time)}: ${r.nothing ? "no events" : r.cannot_tell ? `no estimate: ${r.cannot_tell}` : figure.dataset.kind === "exceedance" ? chance(r[watches()])
+    text.textContent = r ? `${byEvent ? `event ${whole(r.event)}, ` : ""}${when(r.time)}: ${r.nothing ? "no events" : r.no_estimate ? `no estimate: ${r.no_estimate}` : figure.dataset.kind === "exceedance" ? chance(r[watches()])
       : figure.dataset.kind === "risk" ? `${amount(r.risk)} (${between(r.risk_low, r.risk_high, amount)})`
       : `${percent(r.accuracy)} (${between(r.accuracy_low, r.accuracy_high, percent)})`}` : "";
   }
@@ -267,7 +267,7 @@ const charts = (() => {
     }
     const shown = drawn.arrival;
     const there = { alarm: alarms.some((a) => a.kind === "raised"), cleared: alarms.some((a) => a.kind === "cleared"),
-      ended: ended().length > 0, untold: shown.some((r) => r.cannot_tell) || alarms.some((a) => a.kind === "cannot tell"), dot: labels.length > 0, band: shown.length > 1 };
+      ended: ended().length > 0, untold: shown.some((r) => r.no_estimate) || alarms.some((a) => a.kind === "no estimate"), dot: labels.length > 0, band: shown.length > 1 };
     for (const key of document.querySelectorAll("figcaption i")) if (key.className in there) key.parentNode.hidden = !there[key.className];
     const r = shown[shown.length - 1];
     put("#zone", byEvent ? "by number of the event: many have the same time" : r && !since1970(r.time) ? "" : `times are in ${zone(r ? r.time : Date.now() / 1000)}`);

@@ -89,19 +89,19 @@
   function judged(live, w, { told, labelled, proven }) {
     const limit = amount(bundle.tolerable), a = labelled && labelled.audited;
     const byLabels = a ? `By ${whole(a.labels)} labels${a.carried ? " of earlier events" : ""} the risk${labelled === w ? "" : ` (window: ${labelled.label})`} is ${amount(a.risk)} (${between(a.risk_low, a.risk_high, amount)}) ${bundle.unit}; ${limit} is tolerable.` : "";
-    const scoresSay = a && labelled.risk != null ? ` By the scores alone it would be ${amount(labelled.risk)}.` : w.cannot_tell ? ` By the scores there is no estimate: ${w.cannot_tell}` : "";
+    const scoresSay = a && labelled.risk != null ? ` By the scores alone it would be ${amount(labelled.risk)}.` : w.no_estimate ? ` By the scores there is no estimate: ${w.no_estimate}` : "";
     if (!live.total.accepted && (live.total.unscored || live.mostly_refused)) {
-      return ["unknown", "?", "No estimate", w.cannot_tell ? sentence(w.cannot_tell) : `None of ${whole(live.total.unscored)} events has a score.`];
+      return ["unknown", "?", "No estimate", w.no_estimate ? sentence(w.no_estimate) : `None of ${whole(live.total.unscored)} events has a score.`];
     } else if (!live.total.accepted) {
       return ["waiting", "…", "Waiting for events", live.posts_refused ? `${refusedPosts(live)}; the answers say why.` : ""];
     } else if (live.alarm) {
       return ["alarm", "!", "Alarm", sinceWhen() + (proven ? byLabels + scoresSay + whatEndsIt(live)
         : live.alarm_by_labels ? labelsSaid() + (told ? ` By the scores alone it would be ${amount(w.risk)} now.` : scoresSay) + whatEndsIt(live)
-        : w.cannot_tell ? `No estimate now: ${sentence(w.cannot_tell)}` : `The risk is now ${amount(w.risk)} ${bundle.unit}; ${limit} is tolerable.`)];
+        : w.no_estimate ? `No estimate now: ${sentence(w.no_estimate)}` : `The risk is now ${amount(w.risk)} ${bundle.unit}; ${limit} is tolerable.`)];
     } else if (proven) {
       return ["unknown", "!", "Above the limit, by labels", byLabels + scoresSay];
-    } else if (w.cannot_tell) {
-      return ["unknown", "?", "No estimate", sentence(w.cannot_tell)];
+    } else if (w.no_estimate) {
+      return ["unknown", "?", "No estimate", sentence(w.no_estimate)];
     } else if (bundle.tolerable == null) {
       return ["unknown", "?", "No limit set", "The bundle has no tolerable risk, so no alarm is raised."];
     } else if (a && a.risk > bundle.tolerable) {
@@ -127,7 +127,7 @@
 
   function showNow(live) {
     const w = live.windows.find((v) => v.window === bundle.watched) || {}, percentage = confidence(bundle.confidence);
-    const told = live.total.accepted > 0 && !w.cannot_tell, labelled = audit(live.windows, w), a = labelled && labelled.audited;
+    const told = live.total.accepted > 0 && !w.no_estimate, labelled = audit(live.windows, w), a = labelled && labelled.audited;
     const proven = a != null && bundle.tolerable != null && a.risk_low > bundle.tolerable;
     showVerdict(live, w, { told, labelled, proven });
     const any = live.event > 0 || live.mostly_refused; // before the first event there is nothing to tell
@@ -153,7 +153,7 @@
       put(`#${name}-beside`, labelsFirst ? (told ? `by the scores: ${inShort(name, w, as)}` : "") : a ? `${labelsName}: ${inShort(name, a, as)}` : "");
     }
     figure("rate", w, percent);
-    const rule = bundle.alarm ? live.rings : "no tolerable risk set", now = told ? chance(w.log_odds) : "";
+    const rule = bundle.alarm ? live.alarm_condition : "no tolerable risk set", now = told ? chance(w.log_odds) : "";
     put("#exceedance", live.alarm_by_labels ? "Alarm by labels" : now || "–");
     put("#exceedance-rule", live.alarm_by_labels ? `by the scores: ${now || "no estimate"}; ${rule}` : rule);
     const t = live.total;
@@ -164,17 +164,17 @@
     put("#events-detail", [...ofAll, `${whole(w.n)} in the window, worth ${whole(w.effective_n)}`, ...aside].join("; "));
     rows("#windows tbody", live.windows, (v) => [
       [v.label + (v.window === bundle.watched ? " (watched)" : ""), ""], [whole(v.n), "num"], [whole(v.effective_n), "num"],
-      ...(v.cannot_tell || !v.n ? [["–", "num", v.cannot_tell && any ? "no estimate" : ""], ["–", "num"], ["–", "num"], ["–", "num"]] : [
+      ...(v.no_estimate || !v.n ? [["–", "num", v.no_estimate && any ? "no estimate" : ""], ["–", "num"], ["–", "num"], ["–", "num"]] : [
         [percent(v.accuracy), "num", between(v.accuracy_low, v.accuracy_high, percent)], [amount(v.risk), "num", between(v.risk_low, v.risk_high, amount)],
         [chance(v.log_odds), "num"], [percent(v.rate), "num", between(v.rate_low, v.rate_high, percent)]]),
       ...(v.audited ? [[percent(v.audited.accuracy), "num", between(v.audited.accuracy_low, v.audited.accuracy_high, percent)],
         [amount(v.audited.risk), "num", between(v.audited.risk_low, v.audited.risk_high, amount)]] : [["–", "num"], ["–", "num"]]),
     ]);
     const shared = live.windows.length ? live.windows[0].notes.filter((n) => live.windows.every((v) => v.notes.includes(n))) : [];
-    const reasons = new Set(live.windows.map((v) => v.cannot_tell)), common = reasons.size === 1 && live.windows.length > 1 ? [...reasons][0] : null;
+    const reasons = new Set(live.windows.map((v) => v.no_estimate)), common = reasons.size === 1 && live.windows.length > 1 ? [...reasons][0] : null;
     const own = live.windows.flatMap((v) => {
       const notes = v.notes.filter((n) => !shared.includes(n));
-      return [...(v.cannot_tell && !common ? [`no estimate: ${v.cannot_tell}`] : []), ...notes].map((n) => `${v.label}: ${n}`);
+      return [...(v.no_estimate && !common ? [`no estimate: ${v.no_estimate}`] : []), ...notes].map((n) => `${v.label}: ${n}`);
     });
     // What holds for the bundle stands below, among what the numbers rest on.
     const below = [...bundle.notes, ...(bundle.alarm ? bundle.alarm.notes : [])];
