@@ -199,8 +199,8 @@ def _exceeded(record: Recommendation, rule: VerdictRule) -> list[str]:
         else ""
     )
     return [
-        f"The recommended {'set' if several else 'supervisor'} raises an alarm on {100 * false.value:.3g}% of right answers on "
-        f"clean data; the limit is {100 * rule.rate:.3g}%{adds}."
+        f"The recommended {'set' if several else 'supervisor'} raises an alarm on {numbers.value(false.value, 'percent')} of right answers on "
+        f"clean data; the limit is {numbers.limit(rule.rate, 'percent')}{adds}."
     ]
 
 
