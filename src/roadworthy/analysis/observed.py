@@ -39,6 +39,10 @@ class Observed:
     """``column=value`` where it is only that part of a condition."""
     predicted: np.ndarray | None = None
     """The class that was answered, -1 where there is none; None where answers are no classes."""
+    has_parent: bool = True
+    """Whether a case is made of the sample whose id it has; those of a source are not."""
+    met: np.ndarray | None = None
+    """Of a mixture: which circumstances each case met, in words."""
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -65,6 +69,7 @@ class Observed:
             scores={k: v[rows] for k, v in self.scores.items()},
             slices={k: v[rows] for k, v in self.slices.items()},
             predicted=None if self.predicted is None else self.predicted[rows],
+            met=None if self.met is None else self.met[rows],
         )
 
     def cut(self, column: str, content: str) -> Observed:
@@ -78,7 +83,8 @@ class Observed:
 
     def paired_with(self, other: Observed) -> bool:
         """Whether both hold the same samples of the same role in the same order."""
-        same = self.role == other.role and len(self) == len(other)
+        same = self.has_parent and other.has_parent
+        same = same and self.role == other.role and len(self) == len(other)
         return same and bool((self.samples == other.samples).all())
 
     @property

@@ -142,16 +142,16 @@ def performance_findings(
             if p is not None and len(others) > 1
             else ""
         )
-        found.append(_finding(d, here, confidence, details=details, corrected=corrected))
-        found.append(_finding(drop, here, confidence, details={"quantity": quantity}))
+        found.append(finding_of(d, here, confidence, details=details, corrected=corrected))
+        found.append(finding_of(drop, here, confidence, details={"quantity": quantity}))
     for column in clean.slices:
         found.extend(_slice_findings(clean, column, quantity, confidence, smallest_slice, seed))
     return found
 
 
 def _at(observed: Observed, quantity: str, confidence: float, seed: int) -> Iterator[Finding]:
-    yield _finding(measured(observed, quantity, seed=seed), observed, confidence)
-    yield _finding(failure_rate(observed, seed=seed), observed, confidence)
+    yield finding_of(measured(observed, quantity, seed=seed), observed, confidence)
+    yield finding_of(failure_rate(observed, seed=seed), observed, confidence)
 
 
 def _slice_findings(
@@ -176,10 +176,10 @@ def _slice_findings(
         wide = e.interval(simultaneous(confidence, judged), "two")
         details = {"simultaneous_low": wide.low, "simultaneous_high": wide.high, "slices": judged}
         corrected = f"details give the interval that holds for all {judged} slices of {column} together (Bonferroni)"
-        yield _finding(e, part, confidence, details=details, corrected=corrected)
+        yield finding_of(e, part, confidence, details=details, corrected=corrected)
 
 
-def _finding(
+def finding_of(
     evidence: Evidence,
     observed: Observed,
     confidence: float,
@@ -187,6 +187,7 @@ def _finding(
     details: dict[str, Any] | None = None,
     corrected: str = "",
 ) -> Finding:
+    """What is known, at a confidence, with what it assumes."""
     if np.isnan(evidence.value):
         return Finding(
             evidence.quantity,

@@ -18,6 +18,7 @@ from roadworthy.analysis.observed import Observed
 from roadworthy.assessment.observations import Observations, Seen, class_scores
 from roadworthy.assessment.section import Result
 from roadworthy.cases.circumstance import Circumstance
+from roadworthy.cases.generators import Attack, Chain, Generator, Mixture
 from roadworthy.claims import Judgement, overall
 from roadworthy.data.png import encode_png
 from roadworthy.data.samples import Dataset
@@ -65,6 +66,8 @@ MOST_FAILURES = 20
 """Cases without an answer that the record names."""
 PAIRS_A_CONDITION = 4
 WORST = 12
+INVALID = "invalid input"
+"""The truth of inputs that have no right answer."""
 LARGEST_SIDE = 256
 """Of a picture, in pixels."""
 
@@ -232,18 +235,27 @@ def _data_record(data: Dataset) -> DataRecord:
 
 def circumstance_record(c: Circumstance) -> CircumstanceRecord:
     """What a run says of one circumstance: what makes it, at which levels, and how much it matters."""
-    transforms = c.transforms() if c.kind == "transform" else []
-    named: dict[str, dict[str, Any]] = {
-        ("" if t.level is None else f"{t.level:g}"): dict(t.parameters) for t in transforms
-    }
-    made = {
+    made = c.generators()
+    tables = [p.table for g in made if isinstance(g, Chain) for p in g.parts if p.table]
+    about = {
         "kind": c.kind,
-        "table": transforms[0].table if transforms else None,
-        "levels": [t.level for t in transforms if t.level is not None],
-        "parameters": named,
+        "table": tables[0] if tables else None,
+        "levels": [g.level for g in made if g.level is not None],
+        "parameters": {("" if g.level is None else f"{g.level:g}"): _parameters(g) for g in made},
         "significance": c.significance,
     }
-    return CircumstanceRecord.model_validate({**vars(c), **made})
+    known = {k: v for k, v in vars(c).items() if k in CircumstanceRecord.model_fields}
+    return CircumstanceRecord.model_validate({**known, **about})
+
+
+def _parameters(made: Generator) -> dict[str, Any]:
+    """The parameters of one transform, attack or source; of several by name; of a mixture the probabilities."""
+    if isinstance(made, Mixture):
+        return {m.name: m.probability for m in made.members}
+    if isinstance(made, Chain):
+        by_name = {part.name: dict(part.parameters) for part in made.parts}
+        return by_name if len(by_name) > 1 else dict(made.parts[0].parameters)
+    return dict(made.parameters)
 
 
 def _slice_records(plan: Plan, clean: Observed) -> list[SliceRecord]:
@@ -323,7 +335,7 @@ def _case_columns(plan: Plan, seen: Seen) -> dict[str, Any]:
         "failure": observed.failure.astype(bool),
         "numerator": numbers(scored.numerator),
         "denominator": numbers(scored.denominator),
-        "truth": np.array(display(data.targets, data.classes), dtype=object),
+        "truth": np.array(_truth(seen, data), dtype=object),
         "prediction": np.array(display(_answered(seen), data.classes), dtype=object),
         **_answer_columns(seen, data),
         "seconds": system.seconds.astype(np.float32),
@@ -331,12 +343,21 @@ def _case_columns(plan: Plan, seen: Seen) -> dict[str, Any]:
     if plan.spec.media == "none" and data.target_kind is not LABEL:
         # Transcripts, goals and boxes say what the inputs were; class names do not.
         columns["truth"] = columns["prediction"] = same("")
+    if observed.met is not None:
+        columns["met"] = observed.met
     for name, scores in observed.scores.items():
         columns[name] = scores
     for column in plan.spec.slices:
         values = np.asarray(observed.slices.get(column, same("")))
         columns[f"slice.{column}"] = values.astype(str).astype(object)
     return columns
+
+
+def _truth(seen: Seen, data: Dataset, rows: Sequence[int] | None = None) -> list[str]:
+    """The truth as short texts; inputs that have no right answer are invalid."""
+    if seen.targets is None:
+        return [INVALID] * (len(seen.observed) if rows is None else len(rows))
+    return display(seen.targets, data.classes, rows)
 
 
 def _answered(seen: Seen) -> Any:
@@ -349,18 +370,19 @@ def _answer_columns(seen: Seen, data: Dataset) -> dict[str, Any]:
     """What was answered, in types of its own: classes, boxes, words."""
     observed, system = seen.observed, seen.system
     if observed.predicted is not None:
-        right = observed.predicted == np.asarray(data.targets)
+        invalid = seen.targets is None
+        right = np.zeros(len(observed), bool) if invalid else observed.predicted == seen.targets
         return {
             "prediction_index": observed.predicted,
             "confidence": confidences(system),
             "correct": right,
         }
-    if system.kind is BOXES and data.targets is not None:
-        counts = match(list(system.output), list(data.targets)).counts(0.0)
+    if system.kind is BOXES and seen.targets is not None:
+        counts = match(list(system.output), list(seen.targets)).counts(0.0)
         found = {"found": counts.found, "missed": counts.objects - counts.found}
         return {k: v.astype(np.int64) for k, v in {**found, "false": counts.false}.items()}
-    if system.kind is TEXT and data.targets is not None:
-        counted = (len(str(words).split()) for words in data.targets)
+    if system.kind is TEXT and seen.targets is not None:
+        counted = (len(str(words).split()) for words in seen.targets)
         return {"words": np.fromiter(counted, dtype=np.int64)}
     return {}
 
@@ -458,7 +480,7 @@ def _entry(plan: Plan, folder: RunFolder, here: Seen, clean: Seen, row: int) -> 
     data = plan.data[here.condition.role]
     case = here.condition.case_id(data.ids[row])
     original = data.inputs[row : row + 1][0]
-    made = _made(plan, here, original, case)
+    made = _made(plan, here, original, case, row)
     paired = here.observed.paired_with(clean.observed)
     before = display(_answered(clean), data.classes, [row])[0] if paired else ""
     sure = confidences(here.system)[row] if here.observed.predicted is not None else None
@@ -467,12 +489,12 @@ def _entry(plan: Plan, folder: RunFolder, here: Seen, clean: Seen, row: int) -> 
         case=case,
         circumstance=here.condition.circumstance,
         level=here.condition.level,
-        truth=display(data.targets, data.classes, [row])[0],
+        truth=_truth(here, data, [row])[0],
         prediction=display(_answered(here), data.classes, [row])[0],
         confidence=sure,
         clean_prediction=before,
         failure=None if plan.spec.never_wrong else bool(here.observed.failure[row]),
-        boxes=_boxes(data.targets, here.system.output, row),
+        boxes=None if here.targets is None else _boxes(here.targets, here.system.output, row),
     )
     frames = data.input_kind is FRAMES
     if data.input_kind in (IMAGE, FRAMES) and not isinstance(original, Unreadable):
@@ -488,13 +510,15 @@ def _entry(plan: Plan, folder: RunFolder, here: Seen, clean: Seen, row: int) -> 
     return entry
 
 
-def _made(plan: Plan, here: Seen, original: Any, case: str) -> Any:
+def _made(plan: Plan, here: Seen, original: Any, case: str, row: int) -> Any:
     """The case's input again: the same seed gives the same case. Inner ports cannot be shown as inputs."""
     transform = here.condition.transform
     if transform is None or isinstance(original, Unreadable):
         return None
     if here.condition.port != "input":
         return original if plan.data[here.condition.role].input_kind is not GOAL else None
+    if isinstance(transform, Attack):
+        original = plan.inputs(here.condition, row, row + 1)[0]
     made = plan.arriving(here.condition, case, original)
     return None if isinstance(made, Unreadable) else made
 

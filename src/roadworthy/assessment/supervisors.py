@@ -163,7 +163,7 @@ def _combining(
         because = f"its member {idle[0]} is not applicable, because {others[idle[0]].because}"
     elif "calibration" not in plan.data:
         because = "it learns from calibration cases. Add `data.calibration`"
-    elif s.contrasts and not any(c.kind == "transform" for c in plan.circumstances):
+    elif s.contrasts and not any(c.conditions() for c in plan.circumstances):
         because = "it learns what shifts do. Add a circumstance with a transform"
     return replace(s, because=because, members=tuple(members))
 
@@ -417,7 +417,7 @@ def halves(clusters: np.ndarray, seed: int) -> np.ndarray:
 def inputs_of(plan: Plan, chunk: Chunk, module: str, rows: ModuleTrace) -> np.ndarray:
     """The inputs that a module saw, for the rows of its trace; None or NaN if there was none."""
     condition, data = chunk.condition, plan.data[chunk.condition.role]
-    items = data.inputs[chunk.start : chunk.stop]
+    items = plan.inputs(condition, chunk.start, chunk.stop)
     ids = [condition.case_id(i) for i in data.ids[chunk.start : chunk.stop]]
     if condition.port not in (INPUT, f"{module}.{plan.subject.modules[module].inputs[0]}"):
         condition = replace(condition, transform=None)

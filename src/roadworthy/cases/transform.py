@@ -91,10 +91,18 @@ class Transform:
 
 def at_level(name: str, level: int, *, table: str | None = None) -> Transform:
     """The transform at a level of one of its tables (the only one, or "hendrycks" unless another is named)."""
-    component = registry.get("transforms", name)
-    tables: Tables = component.traits.get("tables", {})
     if level == 0:
         return Transform(name, {}, level=0, table=table)
+    chosen, row = level_row("transforms", name, level, table)
+    return Transform(name, row, level=level, table=chosen)
+
+
+def level_row(
+    room: str, name: str, level: int, table: str | None = None
+) -> tuple[str, dict[str, Any]]:
+    """The parameters at a level of a component's table, and the name of the table."""
+    component = registry.get(room, name)
+    tables: Tables = component.traits.get("tables", {})
     if not tables:
         raise ValueError(
             f"{name} has no table of levels; give its parameters: {', '.join(component.parameters)}"
@@ -109,4 +117,39 @@ def at_level(name: str, level: int, *, table: str | None = None) -> Transform:
         raise ValueError(
             f"{name} has levels 0 to {len(rows)} in its table {chosen!r}; {level} is not one of them"
         )
-    return Transform(name, dict(rows[level - 1]), level=level, table=chosen)
+    return chosen, dict(rows[level - 1])
+
+
+def highest_level(name: str, table: str | None = None) -> float:
+    """The level at which the strength of a transform ends."""
+    component = registry.get("transforms", name)
+    chosen, _ = level_row("transforms", name, 1, table)
+    return float(len(component.traits["tables"][chosen]))
+
+
+def at_strength(name: str, strength: float, table: str | None = None) -> Transform:
+    """The transform between two levels: numbers are interpolated, whole ones rounded half to even.
+
+    Below level 1 it is interpolated towards its identity, if it declares one; otherwise nothing is done there.
+
+    >>> at_strength("gaussian_noise", 1.5, "hendrycks").parameters
+    {'scale': 0.1}
+    """
+    component = registry.get("transforms", name)
+    chosen, _ = level_row("transforms", name, 1, table)
+    rows = [component.traits.get("identity"), *component.traits["tables"][chosen]]
+    below = min(int(strength), len(rows) - 2)
+    lower, upper, share = rows[below], rows[below + 1], strength - below
+    if strength <= 0 or lower is None:
+        return Transform(name, {}, level=0, table=chosen)
+    made = {key: _between(lower[key], upper[key], share) for key in upper}
+    return Transform(name, made, level=strength, table=chosen)
+
+
+def _between(lower: Any, upper: Any, share: float) -> Any:
+    if isinstance(upper, list | tuple):
+        return type(upper)(_between(a, b, share) for a, b in zip(lower, upper, strict=True))
+    if isinstance(upper, bool | str) or upper is None:
+        return upper
+    value = lower + share * (upper - lower)
+    return round(value) if isinstance(upper, int) and isinstance(lower, int) else value

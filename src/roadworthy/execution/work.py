@@ -9,7 +9,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from roadworthy.cases.generators import Attack, attack_sizes
 from roadworthy.execution.plan import Chunk, Plan
+from roadworthy.execution.searching import SEARCHES
 from roadworthy.registry import register
 from roadworthy.store import ChunkCache
 from roadworthy.subject.identity import watching
@@ -48,12 +50,20 @@ class Done:
 
 
 def compute(plan: Plan, chunk: Chunk) -> Trace:
-    """Run the subject on a chunk's cases."""
+    """Run the subject on a chunk's cases, or search its samples."""
     data = plan.data[chunk.condition.role]
     ids = [chunk.condition.case_id(i) for i in data.ids[chunk.start : chunk.stop]]
-    cases = Cases(ids, data.inputs[chunk.start : chunk.stop], plan.spec.seed)
+    if chunk.condition.search is not None:
+        with watching(plan.evidence):
+            return SEARCHES[chunk.condition.search.name](plan, chunk, ids)
     with watching(plan.evidence):
-        return plan.subject.run(cases, plan.wants.requests, plan.at(chunk.condition))
+        given = plan.inputs(chunk.condition, chunk.start, chunk.stop)
+        cases = Cases(ids, given, plan.spec.seed)
+        trace = plan.subject.run(cases, plan.wants.requests, plan.at(chunk.condition))
+    if isinstance(chunk.condition.transform, Attack):
+        clean = data.inputs[chunk.start : chunk.stop]
+        trace[SYSTEM].columns.update(attack_sizes(clean, given))
+    return trace
 
 
 def may_pass(error: str) -> bool:

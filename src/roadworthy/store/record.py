@@ -32,6 +32,7 @@ from pydantic import (
 )
 
 from roadworthy import registry
+from roadworthy.cases.circumstance import CircumstanceKind
 from roadworthy.claims import Judgement
 from roadworthy.finding import Finding
 from roadworthy.statistics.interval import Interval
@@ -158,8 +159,12 @@ class CircumstanceRecord(RecordPart):
     """A condition of use: what makes it, at which levels, and how much it matters."""
 
     name: str
-    kind: Literal["transform", "filter", "dataset"] = "transform"
+    kind: CircumstanceKind = "transform"
     transform: str | None = None
+    transforms: list[str | dict[str, Any]] | None = None
+    attack: str | None = None
+    source: str | dict[str, Any] | None = None
+    mixture: list[str] | None = None
     table: str | None = None
     levels: list[float] = Field(default_factory=list)
     parameters: dict[str, dict[str, Any]] = Field(default_factory=dict, description="By level")
