@@ -11,6 +11,8 @@ from roadworthy.finding import About
 from roadworthy.measures.scored import Scored
 
 CLEAN = ""
+MET_NONE = "none"
+"""What a case of a mixture met if it met no circumstance."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,10 @@ class Observed:
             predicted=None if self.predicted is None else self.predicted[rows],
             met=None if self.met is None else self.met[rows],
         )
+
+    def shifted(self) -> Observed:
+        """Of a mixture the cases that met any circumstance; of other conditions all."""
+        return self if self.met is None else self.take(self.met != MET_NONE)
 
     def cut(self, column: str, content: str) -> Observed:
         """One slice."""

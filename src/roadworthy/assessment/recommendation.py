@@ -117,7 +117,7 @@ def recommend(
         never = {
             c.name: NEVER_TRIED["dataset" if c.own_data is not None else c.kind]
             for c in plan.circumstances
-            if c.name not in tried
+            if c.name not in tried and c.kind != "mixture"
         }
         record = Recommendation(not_covered=never)
     else:
@@ -140,9 +140,7 @@ def recommend(
 NEVER_TRIED = {
     "dataset": "it has data of its own, and no calibration case is made under it",
     "filter": "the calibration data lacks the columns of its filter; add them",
-    **dict.fromkeys(
-        ("transform", "attack", "source", "mixture"), "no calibration case was made under it"
-    ),
+    **dict.fromkeys(("transform", "attack", "source"), "no calibration case was made under it"),
 }
 """Why no calibration case is of a circumstance, by its kind."""
 

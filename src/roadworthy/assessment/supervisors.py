@@ -22,6 +22,7 @@ import numpy as np
 
 from roadworthy import registry
 from roadworthy.cases.circumstance import Condition
+from roadworthy.cases.generators import Mixture
 from roadworthy.data.seeds import key as seed_key
 from roadworthy.data.values import FRAMES, Unreadable
 from roadworthy.execution.plan import (
@@ -73,7 +74,11 @@ def _wants(plan: Plan, supervisors: Sequence[Supervision]) -> Wants:
     conditions: list[Extra] = []
     if "calibration" in plan.data and supervisors:
         shifts = [c for circumstance in plan.circumstances for c in circumstance.conditions()]
-        made = [c for c in shifts if c.transform and not c.transform.identity]
+        made = [
+            c
+            for c in shifts
+            if c.transform and not c.transform.identity and not isinstance(c.transform, Mixture)
+        ]
         conditions.append(Extra("calibration"))
         conditions += [Extra("calibration", c.circumstance, c.level) for c in made]
     if any(s.supervisor.fitted and not s.reads_scores for s in supervisors):

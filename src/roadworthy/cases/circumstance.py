@@ -154,6 +154,12 @@ class Circumstance:
         return self.exposure * self.likelihood * self.severity
 
     @property
+    def met_in_use(self) -> float | None:
+        """How often it is met; of a mixture how often any of its circumstances is."""
+        mixture = Mixture(self.members, self.exclusive)
+        return self.probability if self.mixture is None else mixture.probability_of_any()
+
+    @property
     def role(self) -> str:
         """Where its samples come from."""
         return f"circumstance:{self.name}" if self.own_data is not None else "test"

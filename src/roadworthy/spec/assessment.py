@@ -22,7 +22,7 @@ import typing
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -157,6 +157,13 @@ class CircumstanceSpec(Strict):
         if isinstance(self.source, str):
             found.append(("sources", self.source, ("source",)))
         return found
+
+
+class Mixtures(NamedTuple):
+    """Names of circumstances that mix others, and of those that are mixed."""
+
+    names: set[str]
+    members: set[str]
 
 
 class ClaimSpec(Strict):
@@ -462,6 +469,12 @@ class Assessment(Strict):
                     f"there is no circumstance {claim.circumstance!r}{did_you_mean(claim.circumstance, self.circumstances)}",
                 )
 
+    @property
+    def mixtures(self) -> Mixtures:
+        """Circumstances that mix others, and those that are mixed."""
+        names = [name for name, c in self.circumstances.items() if c.mixture is not None]
+        return Mixtures(set(names), {n for name in names for n in self.mixed(name)})
+
     def mixed(self, name: str) -> list[str]:
         """The circumstances of a mixture, in the order of the file."""
         mixture = self.circumstances[name].mixture
@@ -490,10 +503,13 @@ class Assessment(Strict):
                     ("exclusive", i),
                     f"the probabilities of {', '.join(group)} sum to {total:g}; of exclusive circumstances at most 1",
                 )
-        for name, circumstance in self.circumstances.items():
-            place = ("circumstances", name, "mixture")
-            if circumstance.mixture is None:
-                continue
+        mixing = [name for name, c in self.circumstances.items() if c.mixture is not None]
+        for name in mixing[1:]:
+            raise self.error(
+                ("circumstances", name, "mixture"), f"{mixing[0]} is a mixture too; keep one"
+            )
+        for name in mixing:
+            circumstance, place = self.circumstances[name], ("circumstances", name, "mixture")
             if not self.mixed(name):
                 raise self.error(
                     place, "there is no circumstance with a transform and a probability"
