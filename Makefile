@@ -31,7 +31,7 @@ install-dev: .venv/installed-dev
 demo: .venv/installed
 	@$(RUN)roadworthy assess examples/fashion/assessment.yaml --runs runs; code=$$?; \
 	case $$code in 0|1|3) ;; *) exit $$code;; esac
-	@$(RUN)python examples/runtime/demo.py
+	@$(RUN)python examples/live/demo.py
 
 test: .venv/installed-dev
 	$(RUN)pytest -n 2 --dist loadfile
@@ -51,6 +51,7 @@ bench: .venv/installed-dev .venv-peers/installed .venv-peers/supervisors/install
 	$(RUN)python benchmarks/import_time.py
 	$(RUN)python benchmarks/supervisors.py
 	$(RUN)python benchmarks/supervisors_cost.py
+	$(RUN)python benchmarks/live.py
 	$(RUN)python benchmarks/monitor.py
 	$(RUN)python benchmarks/replay.py
 	$(RUN)python benchmarks/service.py

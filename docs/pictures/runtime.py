@@ -1,4 +1,4 @@
-"""Takes the picture of the monitor that the README shows, from `examples/runtime/demo.py`: ``python docs/pictures/runtime.py``."""
+"""Takes the picture of the monitor that the README shows, from `examples/live/demo.py`: ``python docs/pictures/runtime.py``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parents[1] / "examples" / "runtime"))
+sys.path.insert(0, str(HERE.parents[1] / "examples" / "live"))
 WIDTH = 82
 
 

@@ -58,7 +58,7 @@ def main() -> None:
         found = estimator.estimate([np.bincount(row, minlength=calibration.cells) for row in cells])
         truth = correct.reshape(WINDOWS, WINDOW).mean(axis=1)
         inside = ((found.accuracy_low <= truth) & (truth <= found.accuracy_high)).sum()
-        silent = sum(word is not None for word in found.cannot_tell)
+        silent = sum(word is not None for word in found.no_estimate)
         told = np.mean(cbpe.estimate(1 - scores["max_softmax"]))
         row = (kind, f"{truth.mean():.2f}", f"{told:.2f}", f"{found.accuracy.mean():.2f}")
         print(f"| {' | '.join(row)} | {inside} of {WINDOWS} | {silent} of {WINDOWS} |")

@@ -1,7 +1,8 @@
 """Is this AI system fit for the road, and is it still?
 
-`assess` runs an assessment file; `calibrate` compiles a table of scores into a bundle, `replay` runs
-a stream through its monitor, and `Monitor` takes events one batch at a time.
+`assess` runs an assessment file, and `Supervised` answers live inputs as its run did. `calibrate`
+compiles a table of scores into a bundle, `replay` runs a stream through its monitor, and `Monitor`
+takes events or answers one batch at a time.
 
 >>> import roadworthy
 >>> roadworthy.Interval.__name__
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from roadworthy.assessment.assess import Run, assess
+    from roadworthy.assessment.supervised import Supervised
     from roadworthy.data.samples import DataError, Dataset, load
     from roadworthy.data.values import (
         AUDIO,
@@ -52,6 +54,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "assessment.assess": ("Run", "assess"),
+    "assessment.supervised": ("Supervised",),
     "data.samples": ("DataError", "Dataset", "load"),
     "data.values": (
         *("AUDIO", "BOXES", "CLASS_SCORES", "EPISODE", "FRAMES", "GOAL", "IMAGE", "LABEL", "TEXT"),
@@ -98,6 +101,7 @@ __all__ = [
     "Run",
     "SpecError",
     "SubjectError",
+    "Supervised",
     "System",
     "Tracks",
     "Unfinished",

@@ -6,7 +6,8 @@ confidence: *met* when even the pessimistic bound keeps the limit, *breached* wh
 
 A claim over many places (``every: slices``) is met when each place is met at the claim's confidence (an intersection-union
 test, which needs no correction), and breached when some place is breached after Holm's correction over the places, since
-the worst of many looks bad by chance alone. The places' intervals shown are simultaneous (Bonferroni).
+the worst of many looks bad by chance alone. The interval shown runs from the bound that would meet the claim to the one that
+would breach it, so the bound that decided is one of its ends.
 
 >>> import numpy as np
 >>> from roadworthy.finding import About
@@ -22,10 +23,12 @@ the worst of many looks bad by chance alone. The places' intervals shown are sim
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
+from roadworthy import numbers
 from roadworthy.finding import Evidence, Sided
 from roadworthy.statistics import Interval, cases_to_settle, cases_to_settle_mean, simultaneous
 
@@ -46,14 +49,16 @@ class Quantity:
     better: Literal["higher", "lower"] = "lower"
     low: float = -math.inf
     high: float = math.inf
-    style: Literal["percent", "plain", "difference"] = "percent"
-    """How values are written: as percentages, in their own unit, or as a difference of the measure."""
+    style: Literal["percent", "decimal", "plain", "difference"] = "percent"
+    """How values are written: as percentages, with three decimals, in their own unit, or as a difference of the measure."""
     unit: str = ""
     """Key of the file under which the unit stands, such as "risk"; empty for none."""
     places: tuple[str, ...] = ("circumstance", "slice")
-    """Which of circumstance, slice and supervisor a claim on it may name."""
+    """Which of circumstance, slice, supervisor, class and threshold a claim on it may name."""
     needs: tuple[str, ...] = ()
     """Which of these it must name."""
+    of: str = ""
+    """What kind of outputs has it, such as "class_scores"; empty for any."""
     one_way: bool = False
     """Whether a limit from the other side would only call good what is bad."""
 
@@ -72,14 +77,12 @@ class Claim:
     limit: float
     direction: Literal["min", "max"]
     confidence: float = 0.95
-    every: str = ""
     text: str = ""
-    percent: bool = False
-    """Whether values are shares, written as percentages."""
-
-    def shown(self, x: float) -> str:
-        """A value of its quantity in a sentence."""
-        return f"{100 * x:.4g}%" if self.percent else f"{x:.4g}"
+    """What is claimed, in words."""
+    style: numbers.Style = "plain"
+    """How values of its quantity are written."""
+    unit: str = "group"
+    """What a group of cases is called: patient."""
 
 
 @dataclass(frozen=True)
@@ -92,9 +95,13 @@ class Member:
     status: Status
     n: int
     cases_to_settle: int | None = None
+    """In all, those there are included."""
     why: str = ""
     bound: float = math.nan
     """The one-sided bound that decided: pessimistic for what is met, optimistic for what is breached."""
+    groups: int | None = None
+    groups_to_settle: int | None = None
+    """The same in groups of the size seen; None if cases are independent."""
 
 
 @dataclass(frozen=True)
@@ -108,11 +115,6 @@ class Judgement:
     corrected: str = ""
     deciding: Member | None = None
 
-    @property
-    def text(self) -> str:
-        """What was claimed, in words."""
-        return self.claim.text or _text(self.claim)
-
 
 def judge(claim: Claim, evidence: Sequence[Evidence]) -> Judgement:
     """Judge a claim on the evidence for each of its places."""
@@ -121,7 +123,11 @@ def judge(claim: Claim, evidence: Sequence[Evidence]) -> Judgement:
         return Judgement(claim, "inconclusive", (), why)
     breached = _breached(claim, evidence)
     judged = max(1, sum(not _undefined(e) for e in evidence))
-    members = tuple(_member(claim, e, breached.get(i), judged) for i, e in enumerate(evidence))
+    # What Holm's last step asked of the places that it did not call breached.
+    rest = simultaneous(claim.confidence, max(1, judged - len(breached)))
+    members = tuple(
+        _member(claim, e, breached.get(i), rest, judged) for i, e in enumerate(evidence)
+    )
     status: Status = (
         "breached"
         if breached
@@ -133,8 +139,8 @@ def judge(claim: Claim, evidence: Sequence[Evidence]) -> Judgement:
     corrected = ""
     if len(evidence) > 1:
         corrected = (
-            f"over {len(evidence)} places: met needs every one (intersection-union), a breach is corrected by Holm, "
-            "intervals shown are simultaneous (Bonferroni)"
+            f"over {len(evidence)} places: met needs every one (intersection-union), a breach is "
+            "corrected by Holm"
         )
     return Judgement(
         claim, status, members, _why(claim, status, deciding, len(members)), corrected, deciding
@@ -187,25 +193,22 @@ def _beyond(claim: Claim, bound: float) -> bool:
     return bound < claim.limit if claim.direction == "min" else bound > claim.limit
 
 
-def _member(claim: Claim, e: Evidence, breached: float | None, places: int) -> Member:
+def _member(claim: Claim, e: Evidence, breached: float | None, rest: float, places: int) -> Member:
     about = str(e.about)
     if _undefined(e):
-        return Member(about, e.value, None, "inconclusive", e.n, None, _undefined(e))
-    status: Status = "breached"
-    if breached is not None:
-        bound = _bound(claim, e, breached, optimistic=True)
-    else:
-        bound = _bound(claim, e, claim.confidence, optimistic=False)
-        status = "inconclusive" if _beyond(claim, bound) else "met"
-    shown = _both_bounds(e, simultaneous(claim.confidence, places))
+        why = _undefined(e)
+        return Member(about, e.value, None, "inconclusive", e.n, None, why, groups=e.groups)
+    worst = _bound(claim, e, claim.confidence, optimistic=False)
+    best = _bound(claim, e, rest if breached is None else breached, optimistic=True)
+    status: Status = "breached" if breached is not None else "met"
+    if status == "met" and _beyond(claim, worst):
+        status = "inconclusive"
+    method = f"one-sided bounds, {e.interval(claim.confidence, 'lower').method}"
+    shown = Interval(min(worst, best), max(worst, best), claim.confidence, method)
     settle = _settle(claim, e, places) if status == "inconclusive" else None
-    return Member(about, e.value, shown, status, e.n, settle, bound=bound)
-
-
-def _both_bounds(e: Evidence, confidence: float) -> Interval:
-    """From one-sided bound to one-sided bound, so that reader and verdict see the same ends."""
-    lower, upper = e.interval(confidence, "lower"), e.interval(confidence, "upper")
-    return Interval(lower.low, upper.high, 1 - 2 * (1 - confidence), upper.method)
+    groups = math.ceil(settle * e.groups / e.n) if settle and e.groups else None
+    bound = best if status == "breached" else worst
+    return Member(about, e.value, shown, status, e.n, settle, "", bound, e.groups, groups)
 
 
 def _settle(claim: Claim, e: Evidence, places: int) -> int | None:
@@ -243,26 +246,46 @@ def _deciding(claim: Claim, members: Sequence[Member], status: Status) -> Member
     return min(decided, key=lambda m: (math.isnan(m.value), sign * m.value))
 
 
-def _text(claim: Claim) -> str:
-    where = f" in every one of {claim.every}" if claim.every else ""
-    side = "at least" if claim.direction == "min" else "at most"
-    return f"{claim.quantity} {side} {claim.limit:g}{where}"
-
-
 def _why(claim: Claim, status: Status, decided: Member, places: int) -> str:
     if decided.why:
         return f"{decided.about}: {decided.why}"
     at_least = claim.direction == "min"
     at = f" at {decided.about}" if places > 1 else ""
     near = ("lowest" if at_least else "highest") + f" of {places} places: " if at else ""
-    value, bound = claim.shown(decided.value), claim.shown(decided.bound)
+    value, limit = (
+        numbers.value(decided.value, claim.style),
+        numbers.limit(claim.limit, claim.style),
+    )
+    bound = numbers.bound(decided.bound, claim.limit, claim.style)
     end = "lower" if at_least != (status == "breached") else "upper"
+    end += f" {numbers.confidence(claim.confidence)} bound"
     beyond = "below" if at_least else "above"
     negation = "not " if status == "met" else ""
-    limit = f"{100 * claim.limit:g}%" if claim.percent else f"{claim.limit:g}"
-    said = f"{near}{value}{at}; {end} bound {bound} is {negation}{beyond} the {limit} limit"
+    said = f"{near}{value}{at}; {end} {bound} is {negation}{beyond} the {limit} limit"
     if status != "inconclusive":
         return said
     if decided.cases_to_settle:
-        return f"{said}: about {decided.cases_to_settle:,} cases would settle it"
+        return f"{said}: about {more_to_settle(decided, claim.unit)} would settle it"
     return f"{said}, and the number of cases that would settle it is unknown"
+
+
+def group_noun(column: str) -> str:
+    """What a group is called, by the column that names it.
+
+    >>> group_noun("patient_id"), group_noun("PatientID"), group_noun("scene"), group_noun("")
+    ('patient', 'patient', 'scene', 'group')
+    """
+    noun = re.sub(r"[_\W]+(id|ID|uid|name|number)$|(?<=[a-z])I[dD]$", "", column)
+    return re.sub(r"[_\W]+", " ", noun).strip().lower() or "group"
+
+
+def more_to_settle(judged: Any, unit: str) -> str:
+    """What would settle a place of a claim, or its record: cases, or groups if these are what is independent.
+
+    >>> of = {"groups": 60, "groups_to_settle": 85}
+    >>> more_to_settle(Member("clean", 0.9, None, "inconclusive", 300, 425, **of), "patient")
+    '25 more patients'
+    """
+    if judged.groups_to_settle is None:
+        return numbers.plural(judged.cases_to_settle - judged.n, "more case")
+    return numbers.plural(judged.groups_to_settle - judged.groups, f"more {unit}")

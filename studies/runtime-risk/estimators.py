@@ -34,7 +34,7 @@ class Estimate:
     accuracy: Estimated
     rate: Estimated | None = None
     refused: np.ndarray | None = None
-    """The windows of which it says that it cannot tell; they are judged all the same."""
+    """The windows of which it says that it no estimate; they are judged all the same."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def ours(trial: Trial) -> Estimate:
     cells = calibration.place(trial.data.columns)
     counts = np.stack([np.bincount(cells[w], minlength=calibration.cells) for w in trial.windows])
     e = Estimator(calibration, accuracy_tree()).estimate(counts)
-    refused = np.array([reason is not None for reason in e.cannot_tell])
+    refused = np.array([reason is not None for reason in e.no_estimate])
     return Estimate(
         Estimated(e.accuracy, e.accuracy_low, e.accuracy_high),
         Estimated(e.rate, e.rate_low, e.rate_high),

@@ -139,7 +139,7 @@ def targets() -> str:
 
 
 def intervals(which: str) -> str:
-    """Coverage by data set, mean width, and the share of windows of which ours says that it cannot tell."""
+    """Coverage by data set, mean width, and the share of windows of which ours says that it no estimate."""
     rows = [r for r in table(f"intervals-{which}") if r["estimator"] == "ours"]
     fixed = ("kind", "target", "detectors", "estimator", "figure")
     names = [k for k in rows[0] if k not in fixed] if rows else []

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from roadworthy.analysis.comparison import Recorded, change, compare, incomparable
+from roadworthy.analysis.comparison import Change, Recorded, change, compare, incomparable
 from roadworthy.analysis.observed import Observed
 from roadworthy.claims import Claim, judge
 from roadworthy.finding import About, Finding
@@ -200,3 +200,11 @@ def test_an_earlier_run_without_the_finding_says_so() -> None:
     earlier = replace(recorded(scored("wer", 1, 0.2), "wer"), findings=[])
     evidence = change(seen(scored("wer", 1, 0.2)), earlier)
     assert math.isnan(evidence.value) and "no such finding" in evidence.reason
+
+
+def test_alarms_that_fall_to_none_are_not_called_better() -> None:
+    silent, fewer = (
+        Change("false_alarm_rate", About(supervisor="knn"), 0.1, second, Interval(-0.12, -0.05, 0.95, ""), "lower")
+        for second in (0.0, 0.02)
+    )  # fmt: skip
+    assert (silent.direction, fewer.direction) == ("no alarm any more", "better")

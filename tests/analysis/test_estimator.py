@@ -212,7 +212,7 @@ def test_before_any_event_the_prior_speaks_and_less_as_a_window_fills(calibratio
     nothing = np.zeros(calibration.cells)
     empty = estimator.estimate(nothing, filled=0.0)
     assert empty.rate[0] == pytest.approx(0.05, abs=0.003)
-    assert "no event" in empty.cannot_tell[0]
+    assert "no event" in empty.no_estimate[0]
     shifted, _ = window(calibration, 1.0, np.random.default_rng(1), n=30)
     rates = [estimator.estimate(shifted, filled=f).rate[0] for f in (0.1, 0.5, 1.0)]
     assert rates == sorted(rates)

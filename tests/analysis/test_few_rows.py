@@ -28,7 +28,7 @@ def test_intervals_of_the_rate_hold_though_few_rows_calibrated(rows):
             found = estimator.estimate(
                 np.bincount(calibration.place({"knn": scores}), minlength=calibration.cells)
             )
-            if found.cannot_tell[0] is None:
+            if found.no_estimate[0] is None:
                 held.append(found.rate_low[0] <= rate <= found.rate_high[0])
                 off.append(abs(found.rate[0] - rate))
     assert len(held) > 2 * CALIBRATIONS

@@ -1,4 +1,4 @@
-"""When a monitor says that it cannot tell: against rank statistics, counted cuts, and simulations of what it should not doubt."""
+"""When a monitor says that it no estimate: against rank statistics, counted cuts, and simulations of what it should not doubt."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_separation_is_that_of_the_bins():
 def test_scores_that_do_not_separate_are_told_of():
     calibration = made(gaps={"fog": (0.0,)}, rows=400)
     found = Estimator(calibration, accuracy_tree()).estimate(calibration.table.sum(axis=(0, 1)))
-    assert "do not separate shifted from clean cases (AUC" in str(found.cannot_tell[0])
+    assert "do not separate shifted from clean cases (AUC" in str(found.no_estimate[0])
 
 
 def test_scores_that_may_separate_are_not_said_to_tell_nothing_where_rows_are_too_few_to_say():
@@ -84,7 +84,7 @@ def test_scores_that_may_separate_are_not_said_to_tell_nothing_where_rows_are_to
     said = (
         Estimator(calibration, accuracy_tree())
         .estimate(calibration.table.sum(axis=(0, 1)))
-        .cannot_tell[0]
+        .no_estimate[0]
     )
     assert (
         said
@@ -107,7 +107,7 @@ def test_one_bin_separates_nothing():
         and (found.tpr, found.tnr) == (0.0, 1.0)
     )
     said = Estimator(calibration, accuracy_tree()).estimate(calibration.table.sum(axis=(0, 1)))
-    assert "AUC 0.50" in str(said.cannot_tell[0]) and said.strangeness[0] > 0.5
+    assert "AUC 0.50" in str(said.no_estimate[0]) and said.strangeness[0] > 0.5
 
 
 def test_the_error_of_the_area_grows_with_a_small_kind_but_not_with_one_that_says_nothing():
@@ -135,7 +135,7 @@ def test_events_that_no_mixture_explains_are_strange():
     # The same number of events in every other bin.
     window[1, cells[::2, 0]] = 40
     said = found.estimate(window)
-    assert all("no calibrated condition" in str(word) for word in said.cannot_tell)
+    assert all("no calibrated condition" in str(word) for word in said.no_estimate)
     assert (said.strangeness < 1e-6).all()
 
 
@@ -144,9 +144,9 @@ def test_scores_that_no_row_had_are_strange():
     scores = np.random.default_rng(1).normal(0.0, 1.0, (200, 2))
     scores[:60, 1] = -40.0
     said = found.estimate(counted(found.calibration, scores))
-    assert said.cannot_tell[0] == "30% of the events have a score outside the calibrated range"
+    assert said.no_estimate[0] == "30.0% of the events have a score outside the calibrated range"
     # As correlated events they say less.
-    assert found.estimate(counted(found.calibration, scores), shrink=0.05).cannot_tell[0] is None
+    assert found.estimate(counted(found.calibration, scores), shrink=0.05).no_estimate[0] is None
 
 
 @pytest.mark.parametrize("n", [10, 1000, 100_000])
@@ -159,7 +159,7 @@ def test_windows_of_what_was_calibrated_are_not_strange(n):
             shifted = rng.random((n, 1)) < rate
             windows.append(counted(found.calibration, rng.normal(np.where(shifted, gap, 0.0))))
     said = found.estimate(np.array(windows))
-    assert said.cannot_tell == (None,) * 9 and (said.strangeness > 1e-4).all()
+    assert said.no_estimate == (None,) * 9 and (said.strangeness > 1e-4).all()
 
 
 @pytest.mark.slow
@@ -184,7 +184,7 @@ def test_what_was_calibrated_is_seldom_called_strange(seed):
                 counted(found.calibration, rng.normal(np.where(shifted, gaps[f"k{one}"], 0.0)))
             )
         said = found.estimate(np.array(counts))
-        flagged += sum(word is not None for word in said.cannot_tell)
+        flagged += sum(word is not None for word in said.no_estimate)
         windows += 150
     # Refuted where more than one in ten thousand would be an accident of one in a thousand.
     assert windows > 1500 and binomtest(flagged, windows, 1e-4, alternative="greater").pvalue > 1e-3
@@ -200,7 +200,7 @@ def test_a_window_that_is_mostly_unheard_of_is_not_told_however_alike_its_events
         calibration.place({"energy": np.full(100, 99.0)}), minlength=calibration.cells
     )
     assert "outside the calibrated range" in str(
-        estimator.estimate(window, shrink=0.02).cannot_tell[0]
+        estimator.estimate(window, shrink=0.02).no_estimate[0]
     )
 
 

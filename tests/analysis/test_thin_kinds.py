@@ -37,7 +37,7 @@ def test_windows_are_told_although_one_kind_has_three_rows() -> None:
     for rate in (0.0, 0.3, 0.8):
         found = Estimator(with_thin, accuracy_tree()).estimate(window(with_thin, rate))
         known = Estimator(without, accuracy_tree()).estimate(window(without, rate))
-        assert found.cannot_tell == known.cannot_tell == (None,)
+        assert found.no_estimate == known.no_estimate == (None,)
         assert found.rate_low[0] - 0.02 <= rate <= found.rate_high[0] + 0.02
         width, other = (
             found.rate_high[0] - found.rate_low[0],
@@ -70,4 +70,4 @@ def test_unheard_of_scores_are_still_strange_beside_a_thin_kind() -> None:
     calibration = calibrated(clean=600, fog=400, snow=3)
     scores = np.concatenate([np.random.default_rng(5).normal(size=270), np.full(30, 40.0)])
     counts = np.bincount(calibration.place({"energy": scores}), minlength=calibration.cells)
-    assert Estimator(calibration, accuracy_tree()).estimate(counts).cannot_tell[0] is not None
+    assert Estimator(calibration, accuracy_tree()).estimate(counts).no_estimate[0] is not None

@@ -20,6 +20,7 @@ PROJECT = Path(__file__).parents[2]
 ORDER = [
     "registry",
     "statistics",
+    "numbers",
     "finding",
     "data",
     "distances",

@@ -57,7 +57,7 @@ def test_filtered_cases_count_as_often_as_in_the_test_data_and_others_only_where
     costs = {kind: mean_cost(done, kind) for kind in ("site_a", "site_b", "noise")}
     agree(done, 0.65 * costs["site_a"] + 0.25 * costs["site_b"] + 0.1 * costs["noise"], 0.35)
     assert (
-        "risk: site_b (25%) counts as often as in the test data; say otherwise with probability: …"
+        "risk: site_b (25.0%) counts as often as in the test data; say otherwise with probability: …"
         in done.record.notes
     )
 

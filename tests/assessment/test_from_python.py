@@ -93,7 +93,7 @@ def test_classes_name_the_outputs_of_a_model_that_does_not(tmp_path):
     def model(row):
         return [1.0 - row[0], row[0]]
 
-    with pytest.raises(SpecError, match="^data.test: The class order is inferred"):
+    with pytest.raises(SpecError, match=r"^data\.test: The class order is inferred"):
         assess(model, rows, right, runs=tmp_path)
     run = assess(model, rows, right, classes=names, runs=tmp_path)
     assert run.finding("accuracy").value == 1.0

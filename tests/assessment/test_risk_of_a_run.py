@@ -113,7 +113,7 @@ def test_the_risk_without_a_supervisor_is_the_mean_cost_by_circumstance(user: Pa
     found = done.finding("risk")
     assert found.value == pytest.approx(expected(mean_costs(done)))
     assert found.interval is not None and found.interval.low < found.value < found.interval.high
-    assert done.verdict == "met" and done.claims[0].text == "risk at most 5000 EUR per case"
+    assert done.verdict == "met" and done.claims[0].claim.text == "risk at most 5,000 EUR per case"
     record = json.loads((done.folder / "run.json").read_text())["sections"]["risk"]
     assert record["value"] == pytest.approx(found.value) and record["tolerable"] == 300
     assert expectation(Tree.from_dict(record["tree"]), record["parameters"]) == pytest.approx(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shlex
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -26,9 +28,9 @@ from live_pages import (
 )
 
 import roadworthy.web
-from roadworthy.analysis.risk.tree import amount
 from roadworthy.monitor import Windows
 from roadworthy.monitor.bundle import expected_state
+from roadworthy.numbers import amount, value
 
 pytestmark = pytest.mark.browser
 
@@ -165,7 +167,9 @@ def test_one_reading_is_a_point_in_minutes_of_its_own_with_the_thresholds(
         assert len(service.get("/v1/history")["readings"]) == 1
         odds = service.get("/v1/risk")["windows"][0]["log_odds"]
         assert page.locator("#exceedance").inner_text() == page.evaluate("numbers.chance", odds)
-        assert page.locator("#exceedance-rule").inner_text() == service.get("/v1/live")["rings"]
+        assert (
+            page.locator("#exceedance-rule").inner_text() == service.get("/v1/live")["alarm_condition"]
+        )
         assert troubles == []
         page.context.close()
 
@@ -250,7 +254,7 @@ def test_no_chance_is_told_more_exactly_than_it_is_known(browser, bundle_path, t
     with monitored.serving(bundle_path, tmp_path / "state.sqlite") as service:
         page, _ = opened(browser, service.address, "desk")
         said = page.evaluate("[-179, -7, -2, 0, 4.7, 7, 40, 900].map(numbers.chance)")
-        assert said == ["<0.1%", "<0.1%", "12%", "50%", "99.1%", ">99.9%", ">99.9%", ">99.9%"]
+        assert said == ["<0.1%", "<0.1%", "11.9%", "50.0%", "99.1%", ">99.9%", ">99.9%", ">99.9%"]
         assert page.evaluate("[-30, -6.9068, 0.5, 6.9068, 8, 30].map(numbers.threshold)") == [
             *("<0.01%", "0.1%", "62%", "99.9%", "99.97%", ">99.99%")
         ]
@@ -323,7 +327,7 @@ def test_a_stream_that_is_late_is_not_called_tolerable_and_an_event_ahead_holds_
         )
         for name in ("risk", "exceedance", "accuracy", "rate"):
             assert page.locator(f"#{name}").inner_text() == "–", name
-        page.locator("#alarms .status:text-is('cannot tell')").wait_for()
+        page.locator("#alarms .status:text-is('no estimate')").wait_for()
         assert troubles == []
         page.context.close()
 
@@ -418,7 +422,7 @@ def test_the_tree_is_drawn_and_follows_the_stream(browser, bundle_path, tmp_path
         def says(text: str) -> bool:
             return text in unquote(picture.get_attribute("src") or "")
 
-        await_that(page, lambda: says("No estimate now. As calibrated, 5% shifted"))
+        await_that(page, lambda: says("No estimate now. As calibrated, 5.0% shifted"))
         assert service.post(monitored.events(200, shifted=0.9)).status == 200
         await_that(page, lambda: says("Now, window of 100 events") and page.evaluate(DRAWN))
         assert picture.get_attribute("alt").startswith("Now, window of 100 events. ")
@@ -431,3 +435,72 @@ def test_the_tree_is_drawn_and_follows_the_stream(browser, bundle_path, tmp_path
         folder = os.environ.get("SCREENSHOTS")
         if folder:
             page.locator("#tree").screenshot(path=f"{folder}/tree-{size}.png")
+
+
+def test_an_empty_page_shows_a_command_that_sends_the_first_event(browser, bundle_path, tmp_path):
+    with monitored.serving(bundle_path, tmp_path / "state.sqlite") as service:
+        page, troubles = opened(browser, service.address, "phone")
+        first = page.locator("#first code")
+        first.wait_for(state="visible")
+        program, *options = shlex.split(first.inner_text())
+        assert (program, options[:3]) == ("curl", ["-X", "POST", f"{service.address}/v1/events"])
+        event = json.loads(options[options.index("-d") + 1])
+        assert set(event["scores"]) == {"knn", "energy"}
+        assert not page.locator("#charts").is_visible()
+        assert json.loads(service.post([event]).body)["accepted"] == 1
+        await_verdict(page, "Tolerable")
+        assert page.locator("#charts").is_visible() and not first.is_visible()
+        assert troubles == []
+        page.context.close()
+
+
+def test_a_batch_that_arrived_at_once_is_drawn_event_by_event_up_to_now(
+    browser, bundle_path, tmp_path
+):
+    with monitored.serving(bundle_path, tmp_path / "state.sqlite") as service:
+        batch = monitored.events(600) + monitored.events(430, first=600, shifted=0.9)
+        untimed = [{k: v for k, v in event.items() if k != "time"} for event in batch]
+        assert service.post(untimed).status == 200
+        page, troubles = opened(browser, service.address, "desk")
+        await_verdict(page, "Alarm")
+        steps = page.locator("#next li")
+        assert steps.count() >= 3 and f"label-queue {service.address}" in " ".join(
+            steps.all_inner_texts()
+        )
+        await_ink(page, "#figure-risk", "accent")
+        accent = page.evaluate(COLOUR, "accent")
+        places = page.evaluate(COLUMNS_WITH, ["#figure-risk", accent])
+        assert max(places) - min(places) > 0.7 and max(places) > 0.95
+        live = service.get("/v1/live")
+        assert live["event"] == 1030 and "event 1,030" in page.locator("#now").inner_text()
+        assert page.locator("#events").inner_text() == "1,030"
+        assert troubles == []
+        page.context.close()
+
+
+def test_event_order_is_for_batches_and_not_for_old_readings_kept_further_apart(browser):
+    page = browser.new_page()
+    page.add_script_tag(path=Path(roadworthy.web.__file__).parent / "assets" / "numbers.js")
+    hourly = [(3600.0 * i, 3600 * i) for i in range(100)]
+    last = hourly[-1][0]
+    recent = [(last + 5.0 * i, int(last) + 5 * i) for i in range(1, 700)]
+    batch = [(last + 1e-6 * i, int(last) + 5000 * i) for i in range(1, 60)]
+    for points, wanted in (
+        (hourly, False),
+        (hourly + recent, False),
+        (hourly + batch, True),
+        ([(last, i) for i in range(5)], True),
+        (hourly[:2], False),
+    ):
+        readings = [{"time": time, "event": event} for time, event in points]
+        assert page.evaluate("(readings) => numbers.crowded(readings)", readings) is wanted
+    page.close()
+
+
+def test_shares_are_written_as_commands_write_them(browser):
+    page = browser.new_page()
+    page.add_script_tag(path=Path(roadworthy.web.__file__).parent / "assets" / "numbers.js")
+    shares = [0.0, 1.0, 0.5, 0.9285, 0.0715, 0.9995, 0.9996, 0.0004, 1e-7, 1 - 1e-7, 0.0312, 0.98]
+    shown = page.evaluate("(shares) => shares.map(numbers.percent)", shares)
+    assert shown == [value(share, "percent") for share in shares]
+    page.close()

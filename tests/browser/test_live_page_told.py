@@ -140,6 +140,7 @@ def test_what_is_dragged_over_stays_until_somebody_goes_back(browser, bundle_pat
         service.post(monitored.events(400) + monitored.events(200, first=400, shifted=0.9))
         page, troubles = opened(browser, service.address, "desk")
         await_ink(page, "#figure-risk", "breached")
+        page.locator("#figure-risk .u-over").scroll_into_view_if_needed()
         box = page.locator("#figure-risk .u-over").bounding_box()
         page.mouse.move(box["x"] + 0.1 * box["width"], box["y"] + 40)
         page.mouse.down()

@@ -11,7 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 import sample_run
 
-from roadworthy.report.html import html
+from roadworthy.report.html import html, printed
 from roadworthy.store.record import Record
 
 if TYPE_CHECKING:
@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.browser
 
 SIZES = {"desk": (1280, 900), "phone": (390, 844)}
+A4_INSIDE = 703
+"""Pixels between the margins of a page: 186 mm at 96 a inch."""
 SECTIONS = [
     *("verdict", "claims", "circumstances", "slices", "levels", "gallery"),
     *("worst", "supervisors", "use", "hashes", "method", "reproduce"),
 ]
-FIGURES = ["claims", "significance", "circumstances", "slices", "levels", "supervisors"]
+FIGURES = ["claims", "priority", "circumstances", "slices", "levels", "supervisors"]
 
 OVERLAPS = """() => {
   const found = [];
@@ -200,6 +202,34 @@ def test_the_gallery_is_filtered_and_stepped_through_by_keyboard(
         )
     finally:
         page.context.close()
+
+
+@pytest.mark.parametrize("variant", ["plain", "supervised", "risky"])
+def test_in_print_everything_is_open_and_nothing_is_cut_off(
+    browser: Browser, reports: dict[str, Path], variant: str
+) -> None:
+    from playwright.sync_api import expect
+
+    page, _ = opened(browser, reports[variant], "desk")
+    try:
+        page.set_viewport_size({"width": A4_INSIDE, "height": 1000})
+        page.emulate_media(media="print")
+        folded = page.locator("details > :not(summary)").all()
+        assert folded
+        for part in folded:
+            expect(part).to_be_visible()
+        wide = page.evaluate(
+            "[...document.querySelectorAll('table, figure, pre, .facts')]"
+            ".filter((e) => e.getBoundingClientRect().right > innerWidth + 1).map((e) => e.textContent.slice(0, 60))"
+        )
+        assert wide == []
+    finally:
+        page.context.close()
+
+
+def test_a_report_is_printed_to_pdf(browser: Browser, reports: dict[str, Path]) -> None:
+    content = printed(reports["plain"])
+    assert content.startswith(b"%PDF-") and len(content) > 50_000
 
 
 def test_dark_readers_get_dark_charts(browser: Browser, reports: dict[str, Path]) -> None:

@@ -42,8 +42,8 @@ def accuracy(right: int, n: int) -> Evidence:
     return performance.measured(observed(right, n), "accuracy")
 
 
-def claim(limit: float, direction: str = "min", confidence: float = 0.95, every: str = "") -> Claim:
-    return Claim("C", "accuracy", limit, direction, confidence, every)  # type: ignore[arg-type]
+def claim(limit: float, direction: str = "min", confidence: float = 0.95) -> Claim:
+    return Claim("C", "accuracy", limit, direction, confidence)  # type: ignore[arg-type]
 
 
 def p_below(right: int, n: int, limit: float) -> float:
@@ -92,7 +92,7 @@ def test_a_claim_over_places_is_breached_by_holm():
         if p[i] >= alpha / (len(p) - step):
             break
         breached.add(int(i))
-    judged = judge(claim(limit, every="slices"), [accuracy(k, n) for k, n in PLACES])
+    judged = judge(claim(limit), [accuracy(k, n) for k, n in PLACES])
     assert {i for i, m in enumerate(judged.members) if m.status == "breached"} == breached
     assert 0 < len(breached) < len(PLACES)
     assert judged.status == "breached"
@@ -106,10 +106,9 @@ def test_a_claim_over_places_is_met_when_each_is_met_alone():
     good = [(97, 100), (390, 400), (96, 100)]
     each = [judge(claim(0.9), [accuracy(k, n)]).status for k, n in good]
     assert each == ["met"] * 3
-    assert judge(claim(0.9, every="slices"), [accuracy(k, n) for k, n in good]).status == "met"
+    assert judge(claim(0.9), [accuracy(k, n) for k, n in good]).status == "met"
     assert (
-        judge(claim(0.9, every="slices"), [accuracy(k, n) for k, n in [*good, (92, 100)]]).status
-        == "inconclusive"
+        judge(claim(0.9), [accuracy(k, n) for k, n in [*good, (92, 100)]]).status == "inconclusive"
     )
 
 
@@ -119,6 +118,37 @@ def test_the_interval_shown_ends_at_the_bound_that_decided():
     assert one.bound == one.interval.low
     assert one.bound == pytest.approx(stats.beta.ppf(0.05, 380, 21))
     assert one.interval.high == pytest.approx(stats.beta.ppf(0.95, 381, 20))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.integers(0, 80), min_size=1, max_size=6),
+    st.floats(0.05, 0.95),
+    st.sampled_from(["min", "max"]),
+)
+def test_every_interval_shown_says_the_same_as_the_verdict(rights, limit, direction):
+    judged = judge(claim(limit, direction), [accuracy(k, 80) for k in rights])
+    for member in judged.members:
+        assert member.interval is not None and member.interval.confidence == 0.95
+        low, high = member.interval.low, member.interval.high
+        keeps = low >= limit if direction == "min" else high <= limit
+        breaks = high < limit if direction == "min" else low > limit
+        expected = "met" if keeps else "breached" if breaks else "inconclusive"
+        assert member.status == expected
+        lower_end = (direction == "min") != (member.status == "breached")
+        assert member.bound == (low if lower_end else high)
+
+
+def test_what_would_settle_a_claim_on_groups_is_a_number_of_groups():
+    groups = np.repeat(np.arange(60), 5).astype(str)
+    outcomes = (np.random.default_rng(2).random(300) < 0.93).astype(float)
+    evidence = performance.measured(of_outcomes(outcomes, groups), "accuracy")
+    member = judge(claim(0.9), [evidence]).members[0]
+    assert (member.status, member.n, member.groups) == ("inconclusive", 300, 60)
+    assert member.cases_to_settle is not None
+    assert member.groups_to_settle == math.ceil(member.cases_to_settle / 5) > 60
+    alone = judge(claim(0.9), [performance.measured(of_outcomes(outcomes), "accuracy")]).members[0]
+    assert alone.groups is None and alone.groups_to_settle is None
 
 
 def test_a_place_that_cannot_be_judged_leaves_the_claim_open_and_says_why():
@@ -132,7 +162,7 @@ def test_a_place_that_cannot_be_judged_leaves_the_claim_open_and_says_why():
         (small, "the slice has 3 cases"),
         (undefined, "the quantity is not defined on these cases"),
     ):
-        judged = judge(claim(0.0, every="slices"), [accuracy(99, 100), other])
+        judged = judge(claim(0.0), [accuracy(99, 100), other])
         assert judged.status == "inconclusive"
         assert [m.status for m in judged.members] == ["met", "inconclusive"]
         assert judged.members[1].why == why
@@ -185,8 +215,8 @@ def test_no_claim_is_met_and_breached_and_a_harder_limit_is_never_judged_better(
 @given(st.lists(st.integers(0, 60), min_size=1, max_size=6), st.floats(0.05, 0.95))
 def test_one_more_place_never_turns_a_claim_from_open_or_breached_to_met(rights, limit):
     evidence = [accuracy(k, 60) for k in rights]
-    before = judge(claim(limit, every="slices"), evidence).status
-    after = judge(claim(limit, every="slices"), [*evidence, accuracy(60, 60)]).status
+    before = judge(claim(limit), evidence).status
+    after = judge(claim(limit), [*evidence, accuracy(60, 60)]).status
     assert after != "met" or before == "met"
 
 
@@ -239,7 +269,7 @@ def over_slices(outcomes: np.ndarray, sites: np.ndarray, limit: float) -> Judgem
     places = performance.slices(
         of_outcomes(outcomes, slices=sites), "site", smallest=30, quantity="accuracy"
     )
-    return judge(claim(limit, every="slices"), places)
+    return judge(claim(limit), places)
 
 
 def error_rate_is_kept(errors: int, repetitions: int, alpha: float) -> bool:

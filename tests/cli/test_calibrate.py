@@ -119,7 +119,7 @@ def test_further_windows_and_a_prior_stand_in_the_bundle(cli, table, tmp_path):
     shifted = (right["fog"] + right["snow"]) / 2
     expected = 1 - 0.95 * right["clean"] - 0.05 * shifted
     assert found["forecast"]["risk"] == pytest.approx(expected, abs=0.002)
-    assert "Forecast with 5% of events shifted" in cli("calibrate", table, *options).out
+    assert "Forecast with 5.0% of events shifted" in cli("calibrate", table, *options).out
 
 
 def test_costs_price_right_and_wrong_answers(cli, table, tmp_path):

@@ -70,10 +70,36 @@ def test_one_version_of_two_contents_is_said_first(tmp_path, cli):
         )
         folders.append(run_folder(cli, file, tmp_path / str(shift)))
     answer = cli("compare", *folders)
-    assert answer.out.startswith("warning: Both runs are of version 1.0, and the subject differs.")
-    assert "Subject: subject.py differ" in answer.out
+    assert answer.out.startswith(
+        "warning: Both runs are of version 1.0, and the subject differs: subject.py."
+    )
     content = json.loads(cli("compare", *folders, "--json").out)
     assert content["subject"] == ["subject.py"] and content["main"]["second"] == 0.0
+
+
+def test_an_alarm_that_no_longer_exists_is_no_improvement(tmp_path, cli):
+    for name, offset in (("test", 0), ("calibration", 500)):
+        rows = (
+            f"{i + offset},{i % 3},{i * 7 % 10 + (i + offset) / 1e4},{i % 3}" for i in range(120)
+        )
+        (tmp_path / f"{name}.csv").write_text("\n".join(["id,a,b,label", *rows]))
+    (tmp_path / "subject.py").write_text(
+        "import numpy as np\ndef predict(x):\n"
+        "    return np.eye(3)[(int(x[0]) + (x[1] > 9)) % 3] * (10 - x[1]) / 10 + x[1] / 30\n"
+    )
+    folders = []
+    for more in ("calibration: {csv: calibration.csv, features: [a, b]}", ""):
+        file = tmp_path / "assessment.yaml"
+        file.write_text(
+            "subject: {task: classification, python: subject.py:predict, classes: [0, 1, 2]}\n"
+            f"data: {{test: {{csv: test.csv, features: [a, b]}}, {more}}}\n"
+            "supervisors: [max_softmax]\n"
+        )
+        folders.append(run_folder(cli, file, tmp_path / f"runs{len(folders)}"))
+    content = json.loads(cli("compare", *folders, "--json").out)
+    assert content["vanished_alarms"] == ["max_softmax"]
+    assert json.loads(cli("compare", *folders[::-1], "--json").out)["vanished_alarms"] == []
+    assert "warning: max_softmax" in cli("compare", *folders).out
 
 
 def test_a_changed_limit_is_one_difference(tiny, cli, tmp_path):
@@ -115,6 +141,20 @@ def test_a_report_is_rendered_again_from_the_folder_alone(tiny, cli, tmp_path):
     wrong = cli("report", moved, "--format", "jsn")
     assert wrong.code == 2 and "did you mean 'json'?" in wrong.err
     assert cli("report", tmp_path / "nowhere").code == 2
+
+
+def test_without_a_browser_there_is_no_pdf_but_the_page_is_written(
+    tiny, cli, tmp_path, monkeypatch
+):
+    from roadworthy.report import html
+
+    folder = run_folder(cli, tiny.file, tmp_path / "runs")
+    (folder / "report.html").unlink()
+    monkeypatch.setattr(html, "BROWSERS", ())
+    answer = cli("report", folder, "--format", "pdf")
+    assert answer.code == 2 and "install chromium" in answer.err
+    assert (folder / "report.html").read_text().startswith("<!")
+    assert not (folder / "report.pdf").exists()
 
 
 def test_runs_are_listed_from_their_folders(two_runs, cli):

@@ -62,7 +62,7 @@ def test_the_exit_code_is_the_verdict_and_the_state_is_written(
     files = replicas(bundle, tmp_path, scores)
     told = cli("monitor", "merge", *files, "--into", tmp_path / "both.sqlite", "--json")
     content = json.loads(told.out)
-    assert (told.code, content["alarm"], content["cannot_tell"]) == (code, alarm, untold)
+    assert (told.code, content["alarm"], content["no_estimate"]) == (code, alarm, untold)
     assert (tmp_path / "both.sqlite").is_file()
     said = cli("monitor", "merge", *files)
     assert said.code == code and says in said.out and ("ALARM" in said.out) is alarm

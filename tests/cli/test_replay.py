@@ -96,10 +96,10 @@ def test_the_estimates_never_see_the_truth(cli, bundle, tmp_path):
 def test_a_stream_unlike_anything_calibrated_has_no_estimate(cli, example, tmp_path):
     out = tmp_path / "windows.parquet"
     found = answered(cli, example, EXAMPLE / "strange.parquet", "--out", out)
-    assert [w["cannot_tell"] is None for w in found["windows"]] == [True] * 4 + [False] * 6
-    assert found["cannot_tell"] == 6 and pq.read_schema(out).field("truth").type == pa.float64()
+    assert [w["no_estimate"] is None for w in found["windows"]] == [True] * 4 + [False] * 6
+    assert found["no_estimate"] == 6 and pq.read_schema(out).field("truth").type == pa.float64()
     for window in (*found["windows"], *pq.read_table(out).to_pylist()):
-        silent = window["cannot_tell"] is not None
+        silent = window["no_estimate"] is not None
         assert [window[name] is None for name in (*FIGURES, "exceedance")] == [silent] * 10
         assert window["n"] is not None and window["strangeness"] is not None
     said = cli("replay", example, EXAMPLE / "strange.parquet").out
@@ -191,7 +191,7 @@ def test_a_gap_in_the_scores_has_no_estimate_and_is_no_clean_bill(cli, bundle, t
     energy = np.concatenate([normal(600), np.full(300, np.nan), normal(600, seed=2)])
     path = stream(tmp_path / "s.parquet", energy)
     found = answered(cli, bundle, path)
-    assert found["unscored"] == 300 and found["windows"][7]["cannot_tell"]
+    assert found["unscored"] == 300 and found["windows"][7]["no_estimate"]
     assert any("energy is missing in 300 of 1,500" in note for note in found["notes"])
     said = cli("replay", bundle, path)
     assert said.code == 3 and "Treat missing estimates as an alarm" in said.out

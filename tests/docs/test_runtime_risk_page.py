@@ -31,4 +31,4 @@ def test_before_any_event_the_page_tells_no_rate_as_the_service_does():
     state = Monitor(made).risk()
     served = risk_view(state)
     assert served["rate"] is served["risk"] is None and np.isnan(state.rate)
-    assert served["cannot_tell"]
+    assert served["no_estimate"]

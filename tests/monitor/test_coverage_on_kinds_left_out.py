@@ -29,6 +29,6 @@ def test_the_share_shifted_is_counted_apart_from_accuracy(of_a_kind_that_hides):
     assert found.rate is not None and found.rate < found.observed - 0.1, (
         "its kind hides, its answers do not"
     )
-    assert f"accuracy held in {found.observed:.0%}" in str(
+    assert f"accuracy held in {found.observed:.1%}" in str(
         found
-    ) and f"the share shifted in {found.rate:.0%}" in str(found)
+    ) and f"the share shifted in {found.rate:.1%}" in str(found)

@@ -1,4 +1,4 @@
-"""Alarms: raised on a step, cleared after it; and "cannot tell" while there is no estimate."""
+"""Alarms: raised on a step, cleared after it; and "no estimate" while there is no estimate."""
 
 from __future__ import annotations
 
@@ -167,12 +167,12 @@ def test_single_events_and_calls_raise_the_same_alarms(watchful, scores_at):
 
 def test_the_state_shows_what_the_alarm_watches(watchful, scores_at):
     monitor = Monitor(watchful)
-    assert str(monitor.rings).startswith("alarm from 50%, with evidence above ")
+    assert str(monitor.alarm_condition).startswith("alarm from 50%, with evidence above ")
     monitor.update(
         Events(None, None, columns={"energy": scores_at(4 * watchful.alarm.window, 0.4)})
     )
     risk = monitor.risk()
-    assert str(monitor.rings).startswith("alarm cleared below ")
+    assert str(monitor.alarm_condition).startswith("alarm cleared below ")
     assert risk.alarm and risk.log_odds >= watchful.alarm.off
     assert risk.exceedance == pytest.approx(1 / (1 + math.exp(-risk.log_odds)))
     assert monitor.alarms[0].log_odds >= watchful.alarm.on
@@ -214,7 +214,7 @@ def test_a_stream_of_which_nothing_that_is_read_says_enough_is_told_that_no_alar
     bundle = replace(watchful, alarm=replace(watchful.alarm, table=watchful.alarm.table[:1]))
     monitor = Monitor(bundle)
     monitor.update(Events(None, None, columns={"energy": np.repeat(scores_at(300, 0.6), 100)}))
-    assert [alarm.kind for alarm in monitor.alarms] == ["cannot tell"] and monitor.cannot_tell
+    assert [alarm.kind for alarm in monitor.alarms] == ["no estimate"] and monitor.no_estimate
     assert "100 events" in monitor.alarms[0].reason
     assert "no alarm" in {note.code for note in monitor.risk().notes}
 
@@ -364,9 +364,9 @@ def test_a_stream_with_few_scores_or_none_is_counted_and_said_to_be_untold(
         else:
             monitor.update(Events(None, None, columns={"energy": part}))
     assert monitor.state.counted == 3000
-    assert [alarm.kind for alarm in monitor.alarms] == ["cannot tell"] and monitor.cannot_tell
+    assert [alarm.kind for alarm in monitor.alarms] == ["no estimate"] and monitor.no_estimate
     assert " of 100 events " in monitor.alarms[0].reason
-    assert monitor.risk().cannot_tell is not None
+    assert monitor.risk().no_estimate is not None
     assert monitor.alarms[0].risk is None and monitor.alarms[0].exceedance is None
 
 
@@ -374,7 +374,7 @@ def test_scores_that_stop_and_come_again_are_told_again(watchful, scores_at):
     monitor = Monitor(watchful)
     for part in (np.full(700, np.nan), scores_at(1500, 0.0)):
         monitor.update(Events(None, None, columns={"energy": part}))
-    assert [alarm.kind for alarm in monitor.alarms] == ["cannot tell", "can tell"]
+    assert [alarm.kind for alarm in monitor.alarms] == ["no estimate", "estimates again"]
     assert monitor.alarms[1].risk == pytest.approx(0.06, abs=0.05)
 
 
@@ -388,7 +388,7 @@ def test_an_alarm_over_events_unlike_anything_calibrated_says_why_and_no_figure(
     raised = next(alarm for alarm in monitor.alarms if alarm.kind == "raised")
     assert (raised.exceedance, raised.risk, raised.log_odds) == (None, None, None)
     assert "outside" in raised.reason
-    told = [alarm for alarm in monitor.alarms if alarm.kind == "cannot tell"]
+    told = [alarm for alarm in monitor.alarms if alarm.kind == "no estimate"]
     assert told and told[0].risk is None and told[0].reason
     again = Monitor.from_bytes(watchful, monitor.to_bytes())
     assert again.alarms == monitor.alarms
@@ -424,7 +424,9 @@ def test_the_figures_with_which_it_can_be_told_again_do_not_depend_on_calls(watc
         monitor = Monitor(watchful)
         for start in range(0, len(scores), call):
             monitor.update(Events(None, None, columns={"energy": scores[start : start + call]}))
-        told = [(a.event, a.risk, a.exceedance) for a in monitor.alarms if a.kind == "can tell"]
+        told = [
+            (a.event, a.risk, a.exceedance) for a in monitor.alarms if a.kind == "estimates again"
+        ]
         assert told
         found.append(told)
     assert found[0] == found[1] == found[2]
@@ -444,12 +446,12 @@ def test_a_window_without_scores_raises_nothing_but_that_nobody_can_tell(watchfu
     monitor, window = Monitor(watchful), watchful.alarm.window
     monitor.update(Events(columns={"energy": at_rate(2000, 0.0, 1)}))
     monitor.update(Events(columns={"energy": np.full(4 * window, np.nan)}))
-    assert kinds(monitor) == ["cannot tell"] and monitor.cannot_tell and not monitor.alarm
-    assert monitor.risk().cannot_tell == monitor.alarms[0].reason
+    assert kinds(monitor) == ["no estimate"] and monitor.no_estimate and not monitor.alarm
+    assert monitor.risk().no_estimate == monitor.alarms[0].reason
     kept = Monitor.from_bytes(watchful, monitor.to_bytes())
     for one in (monitor, kept):
         one.update(Events(columns={"energy": at_rate(3 * window, 0.0, 2)}))
-        assert kinds(one) == ["cannot tell", "can tell"] and not one.cannot_tell
+        assert kinds(one) == ["no estimate", "estimates again"] and not one.no_estimate
     assert kept.alarms == monitor.alarms
 
 
@@ -493,14 +495,14 @@ def test_an_alarm_is_not_cleared_while_nobody_can_tell(watchful):
     monitor.update(Events(columns={"energy": np.full(4 * window, -9.0)}))
     assert (
         monitor.alarm
-        and kinds(monitor)[-1] == "cannot tell"
+        and kinds(monitor)[-1] == "no estimate"
         and "outside" in monitor.alarms[-1].reason
     )
     monitor.update(Events(columns={"energy": at_rate(4 * window, 0.0, 9)}))
     assert (
         not monitor.alarm
-        and not monitor.cannot_tell
-        and {*kinds(monitor)[-2:]} == {"can tell", "cleared"}
+        and not monitor.no_estimate
+        and {*kinds(monitor)[-2:]} == {"estimates again", "cleared"}
     )
 
 
@@ -508,9 +510,9 @@ def test_a_strange_stretch_shorter_than_a_window_is_no_alarm(watchful):
     monitor, window = Monitor(watchful), watchful.alarm.window
     monitor.update(Events(columns={"energy": at_rate(2000, 0.0, 10)}))
     monitor.update(Events(columns={"energy": np.full(window // 2, -9.0)}))
-    assert monitor.risk().cannot_tell
+    assert monitor.risk().no_estimate
     monitor.update(Events(columns={"energy": at_rate(3 * window, 0.0, 11)}))
-    assert "cannot tell" not in kinds(monitor)
+    assert "no estimate" not in kinds(monitor)
 
 
 def test_shift_in_bursts_is_noticed_every_time(watchful):
@@ -543,8 +545,8 @@ def test_doubts_are_those_of_the_estimates(watchful):
     estimates = watchful.estimator.estimate(counts, shrink=0.5)
     table = np.array(counts, dtype=float)
     by_bin, outside = watchful.calibration.by_bin(table), table[:, 1::2].sum(axis=1)
-    assert watchful.estimator.doubt(by_bin, outside, shrink=0.5) == estimates.cannot_tell
-    assert estimates.cannot_tell[0] is None and all(estimates.cannot_tell[i] for i in (1, 2, 4))
+    assert watchful.estimator.doubt(by_bin, outside, shrink=0.5) == estimates.no_estimate
+    assert estimates.no_estimate[0] is None and all(estimates.no_estimate[i] for i in (1, 2, 4))
 
 
 def test_past_figures_carry_the_alarm_of_their_time(watchful):
@@ -582,7 +584,7 @@ def test_what_is_missed_is_said_of_the_kinds_that_are_due_alone(compiled):
 
     both = notes(("fog", 0.5), ("rain", 0.1), not_due=("rain",))
     assert [note.code for note in both] == ["not due", "missed"]
-    assert "50% (fog)" in both[1] and "rain" not in both[1]
+    assert "50.0% (fog)" in both[1] and "rain" not in both[1]
     assert notes(("fog", 1.0), ("rain", 1.0), not_due=()) == ()
 
 

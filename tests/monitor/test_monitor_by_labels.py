@@ -183,13 +183,13 @@ def test_events_without_a_score_are_judged_by_their_labels(watchful):
     assert monitor.alarm_by_labels
 
 
-@pytest.mark.parametrize(("share", "rings"), [(0.06, False), (0.4, True)])
-def test_labels_of_complaints_alone_prove_what_they_stand_for(watchful, share, rings):
+@pytest.mark.parametrize(("share", "raised"), [(0.06, False), (0.4, True)])
+def test_labels_of_complaints_alone_prove_what_they_stand_for(watchful, share, raised):
     """Every wrong answer is reported and no right one: the rest is what the model says."""
     rng = np.random.default_rng(4)
     wrong = rng.random(3000) < share
     monitor = stream(watchful, wrong, rng.normal(size=3000), lambda i: 1.0 if wrong[i] else None)
-    assert monitor.alarm_by_labels == rings
+    assert monitor.alarm_by_labels == raised
 
 
 def test_labels_of_what_looks_risky_alone_prove_nothing_about_the_rest(watchful):
@@ -335,11 +335,11 @@ def test_a_risk_a_little_above_a_small_one_is_proven_by_more_labels_than_are_hel
         calibration, accuracy_tree(), subject="s", tolerable=0.01, windows=Windows((100,))
     )
     rng = np.random.default_rng(17)
-    for risk, rings in ((0.02, True), (0.008, False)):
+    for risk, raised in ((0.02, True), (0.008, False)):
         monitor = stream(
             strict, rng.random(12_000) < risk, rng.normal(size=12_000), lambda _: 1.0, at_once=500
         )
-        assert monitor.alarm_by_labels == rings
+        assert monitor.alarm_by_labels == raised
 
 
 @pytest.fixture(scope="module")
@@ -355,10 +355,10 @@ def priced(calibration) -> Bundle:
 
 
 @pytest.mark.parametrize(
-    ("detected", "undetected", "rings"), [(0.9, 0.02, False), (0.0, 0.3, True)]
+    ("detected", "undetected", "raised"), [(0.9, 0.02, False), (0.0, 0.3, True)]
 )
 def test_a_wrong_answer_that_a_person_took_over_costs_what_that_costs(
-    calibration, priced, detected, undetected, rings
+    calibration, priced, detected, undetected, raised
 ):
     """Every event is labelled, so that the cost is known to the last digit."""
     rng = np.random.default_rng(19)
@@ -377,7 +377,7 @@ def test_a_wrong_answer_that_a_person_took_over_costs_what_that_costs(
         == pytest.approx(audited.risk_low)
         == pytest.approx(audited.risk_high)
     )
-    assert monitor.alarm_by_labels == rings
+    assert monitor.alarm_by_labels == raised
 
 
 def test_all_that_looks_risky_and_a_tenth_of_the_rest_make_no_false_proof(watchful):

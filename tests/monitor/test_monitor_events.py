@@ -46,7 +46,7 @@ def test_when_all_detectors_fall_silent_the_window_forgets_what_they_said(bundle
     monitor.update(Events(None, None, columns={"energy": scores_at(200, 1.0)}))
     assert monitor.risk().rate > 0.7
     monitor.update(Events(None, None, columns={"energy": np.full(200, np.nan)}))
-    assert monitor.risk().n == 0 and monitor.risk().cannot_tell is not None
+    assert monitor.risk().n == 0 and monitor.risk().no_estimate is not None
 
 
 @pytest.mark.parametrize("time", [np.nan, np.inf, 1e20])
@@ -218,7 +218,7 @@ def test_a_monitor_says_of_events_without_a_place_what_they_lack(of_three_scores
 def test_no_figures_stand_where_more_than_a_fifth_has_no_place_and_the_alarm_says_the_same(
     of_three_scores, gone
 ):
-    """The rule of `Monitor.risk` is that of the alarm: as soon as one cannot tell, the other cannot."""
+    """The rule of `Monitor.risk` is that of the alarm: as soon as one no estimate, the other cannot."""
     monitor = Monitor(of_three_scores)
     monitor.update(Events(columns=scores_of(np.zeros(1000), 5)))
     for _ in range(4):
@@ -226,10 +226,10 @@ def test_no_figures_stand_where_more_than_a_fifth_has_no_place_and_the_alarm_say
     risk = monitor.risk()
     assert (risk.n, risk.unscored) == (100 - gone, gone)
     told = 100 - gone >= LEAST_SCORED * 100
-    assert (risk.cannot_tell is None) == told == (not monitor.cannot_tell)
+    assert (risk.no_estimate is None) == told == (not monitor.no_estimate)
     if not told:
-        assert risk.cannot_tell == monitor.alarms[-1].reason
-        assert risk.cannot_tell.startswith(f"{gone} of 100 events")
+        assert risk.no_estimate == monitor.alarms[-1].reason
+        assert risk.no_estimate.startswith(f"{gone} of 100 events")
 
 
 def test_a_supervisor_that_fails_on_just_the_shifted_inputs_is_no_good_news(of_three_scores):
@@ -240,14 +240,14 @@ def test_a_supervisor_that_fails_on_just_the_shifted_inputs_is_no_good_news(of_t
     columns = scores_of(shifted, 8)
     columns["recon"][shifted] = np.nan
     monitor.update(Events(columns=columns))
-    assert monitor.risk().cannot_tell is not None and monitor.cannot_tell
+    assert monitor.risk().no_estimate is not None and monitor.no_estimate
 
 
 def test_spans_of_history_follow_the_same_rule(of_three_scores):
     monitor = Monitor(of_three_scores)
     monitor.update(Events(None, np.arange(300.0), columns=lacking(300, 150)))
     assert any(
-        said.cannot_tell and " of 300 events " in said.cannot_tell
+        said.no_estimate and " of 300 events " in said.no_estimate
         for said in monitor.history(300.0)
     )
 

@@ -54,7 +54,7 @@ def test_before_a_window_is_full_the_prior_speaks_and_the_state_says_so(bundle, 
     monitor = Monitor(bundle)
     nothing = monitor.risk(200)
     assert nothing.n == 0 and nothing.start is None and np.isnan(nothing.rate)
-    assert nothing.cannot_tell is not None
+    assert nothing.no_estimate is not None
     assert nothing.notes[0].code == "partial"
     monitor.update(Events(None, None, columns={"energy": scores_at(5, 0.0)}))
     some = monitor.risk(200)

@@ -331,7 +331,8 @@ def _claims(
         direction = "max" if found.better == "lower" else "min"
         return {
             "id": id, "text": text, "quantity": found.quantity, "status": status, "value": found.value, "n": found.n,
-            "about": str(found.about), "interval": found.interval.to_dict() if found.interval else None, "limit": limit,
+            "about": str(found.about), "limit": limit,
+            "interval": found.interval and found.interval.to_dict() | {"confidence": more.get("confidence", 0.95)},
             "direction": direction, "confidence": 0.95, "cases_to_settle": None, "why": why, "corrected": "", "members": [],
             "bound": bound(found, direction, status),
         } | more  # fmt: skip

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roadworthy.report import numbers
 from roadworthy.report.charts import (
     MISSED,
     RANKING,
@@ -20,17 +19,16 @@ from roadworthy.report.charts import (
     HeatCell,
     LevelPanel,
     LevelPoint,
+    PriorityPoint,
     Ramp,
-    SignificancePoint,
     claims_chart,
     forest,
     heat,
     levels_chart,
     palette,
-    significance_chart,
+    priority_chart,
 )
 from roadworthy.report.charts.svg import LinearScale, domain, fit, text_width, ticks
-from roadworthy.statistics import Interval
 
 SVG = "{http://www.w3.org/2000/svg}"
 AWKWARD = st.one_of(st.none(), st.just(math.nan), st.just(-math.inf), st.floats(-3, 40))
@@ -114,10 +112,10 @@ def test_claims_are_drawn_for_any_values(rows: list, width: float) -> None:
 @pytest.mark.parametrize("width", [336.0, 920.0])
 def test_labels_of_dots_never_overlap(count: int, width: float) -> None:
     points = [
-        SignificancePoint(f"circumstance_{i}", 1 + (i * 37) % 125, (i * 17 % 40) / 50)
+        PriorityPoint(f"circumstance_{i}", 1 + (i * 37) % 125, (i * 17 % 40) / 50)
         for i in range(count)
     ]
-    root = parsed(significance_chart(points, title="t", width=width))
+    root = parsed(priority_chart(points, title="t", width=width))
     assert len(root.findall(f".//{SVG}circle")) == count
     boxes = []
     for text in root.findall(f".//{SVG}text"):
@@ -238,51 +236,6 @@ def test_the_range_of_shares_stays_within_0_and_1(values: list[float]) -> None:
 @given(NAMES, st.floats(20, 300))
 def test_a_fitted_text_is_no_wider_than_its_place(text: str, width: float) -> None:
     assert text_width(fit(text, width)) <= width
-
-
-@given(st.floats(0.001, 0.999), st.floats(-1e-3, 1e-3))
-def test_a_bound_never_reads_on_the_other_side_of_its_limit(limit: float, off: float) -> None:
-    limit = round(limit, 3)
-    bound = limit + off
-    read = [float(text.rstrip("%").replace(numbers.MINUS, "-")) for text in
-            (numbers.bound(bound, limit, "percent"), numbers.limit(limit, "percent"))]  # fmt: skip
-    assert (read[0] - read[1]) * off >= 0
-    assert abs(off) < 1e-7 or read[0] != read[1]
-
-
-@given(st.integers(1000, 100_000), st.floats(0, 1))
-def test_a_share_of_many_cases_and_its_complement_add_up(n: int, share: float) -> None:
-    k = round(share * n)
-    shown = [numbers.estimate(x, None, n, "percent").value for x in (k / n, 1 - k / n)]
-    assert abs(sum(float(s.rstrip("%")) for s in shown) - 100) < 0.0101
-
-
-@given(st.floats(0, 1))
-def test_a_share_is_never_rounded_up_to_all_or_down_to_none(x: float) -> None:
-    shown = numbers.value(x, "percent")
-    if 1e-4 < x < 1 - 1e-4:
-        assert shown not in ("100.0%", "0.0%", "0.00%", "100.00%")
-    assert abs(float(shown.rstrip("%")) / 100 - x) <= 0.00051
-
-
-def test_numbers_are_written_as_a_reader_expects() -> None:
-    assert (
-        numbers.value(0.9285, "percent") == "92.9%" and numbers.value(0.0715, "percent") == "7.2%"
-    )
-    right, wrong = (numbers.estimate(x, None, 2000, "percent").value for x in (0.9285, 1 - 0.9285))
-    assert (right, wrong) == ("92.85%", "7.15%")
-    assert numbers.value(0.9995, "percent") == "99.95%"
-    assert (
-        numbers.bound(0.8999, 0.9, "percent") == "89.99%"
-        and numbers.bound(0.9, 0.9, "percent") == "90.0%"
-    )
-    assert numbers.value(0.0031, "percent") == "0.31%"
-    assert numbers.value(5.04, "percent") == "504%"
-    assert numbers.value(math.nan) == numbers.NONE == numbers.value(None, "percent")
-    shown = numbers.estimate(0.0048, Interval(-0.0645, 0.0741, 0.95, "t"), 200)
-    assert (shown.value, shown.interval) == ("0.0048", "−0.0645 to 0.0741")
-    assert numbers.value(0.605, "change") == "+0.605"
-    assert numbers.interval(Interval(-math.inf, 0.25, 0.975, "t")) == "−∞ to 0.250"
 
 
 def test_a_heat_table_measures_its_names_once_and_not_for_every_cell(

@@ -98,7 +98,7 @@ def test_a_page_has_every_section_in_order_and_loads_nothing(runs: Runs, variant
 
 def test_every_figure_of_a_full_run_is_drawn_in_two_widths(runs: Runs) -> None:
     content = html(runs["plain"])
-    for name in ("claims", "significance", "circumstances", "slices", "levels", "supervisors"):
+    for name in ("claims", "priority", "circumstances", "slices", "levels", "supervisors"):
         figure = content.split(f'id="figure-{name}"')[1].split("</figure>")[0]
         assert figure.count("<svg") == 2 and figure.count('role="img"') == 2
         assert figure.count("<desc>") == 2
@@ -133,8 +133,8 @@ def test_failed_cases_are_counted_in_sight(runs: Runs) -> None:
 
 def test_inconclusive_claims_say_how_many_cases_would_settle_them(runs: Runs) -> None:
     content = html(runs["plain"])
-    assert "needs about 14,200 cases under fog@1" in content
-    assert "needs about 3,100 cases<" in content
+    assert "needs about 12,200 more cases under fog@1" in content
+    assert "needs about 1,100 more cases<" in content
     assert "7 of 30 cases needed to judge" in content
 
 
@@ -145,8 +145,39 @@ def test_what_is_needed_names_the_slice_that_a_claim_was_made_for(tmp_path: Path
         run["spec"]["claims"] = [{"id": "REL-03", "slice": {"label": "Shirt"}}]
 
     run = changed(tmp_path, ask)
-    assert wording.settle(run, run.claims[0]) == "needs about 3,100 cases of label=Shirt"
-    assert "3,100 cases of label=Shirt would settle it" in wording.verdict(run).reason
+    assert wording.settle(run, run.claims[0]) == "needs about 1,100 more cases of label=Shirt"
+    assert "1,100 more cases of label=Shirt would settle it" in wording.verdict(run).reason
+
+
+def test_cases_are_counted_with_their_groups_by_the_name_of_their_column(tmp_path: Path) -> None:
+    def grouped(run: dict[str, Any]) -> None:
+        run["data"]["test"] |= {"group": "patient_id", "groups": 60}
+        (claim,) = run["claims"] = [c for c in run["claims"] if c["id"] == "REL-03"]
+        claim |= {"groups": 60, "groups_to_settle": 85}
+        run["verdict"] = "inconclusive"
+
+    run = changed(tmp_path, grouped)
+    assert wording.settle(run, run.claims[0]) == "needs about 25 more patients"
+    assert ">60 patients<" in html(run)
+    assert "25 more patients" in junit(run) and "25 more patients" in printed(run)
+
+
+def test_a_claim_shows_one_confidence_everywhere(runs: Runs) -> None:
+    run = runs["plain"]
+    document = ElementTree.fromstring(junit(run))
+    said = {c.get("name", "").split(":")[0]: c for c in document.iter("testcase")}
+    for claim in run.claims:
+        row = html(run).split(f'<b class="id">{claim.id}</b>')[1].split("</tr>")[0]
+        failure = said[claim.id].find("failure")
+        texts = [
+            row,
+            (failure.get("message") or "") + str(failure.text) if failure is not None else "",
+        ]
+        shown = numbers.confidence(claim.confidence)
+        for text in texts:
+            named = set(re.findall(r"([\d.]+%) (?:interval|bounds?)\b", text))
+            assert named <= {shown}, (claim.id, text)
+        assert f"{claim.bound_side(claim.status)} {shown} bound" in row
 
 
 def test_the_bound_that_decided_stands_beside_the_limit(runs: Runs) -> None:
@@ -157,7 +188,7 @@ def test_the_bound_that_decided_stands_beside_the_limit(runs: Runs) -> None:
         shown = numbers.bound(claim.bound, claim.limit, style)
         assert re.search(rf'data-label="Bound"><b>{re.escape(shown)}</b>', row)
         side = claim.bound_side(claim.status)
-        assert f"{side} bound at {numbers.confidence(claim.confidence)}" in row
+        assert f"{side} {numbers.confidence(claim.confidence)} bound" in row
     breached = content.split('<b class="id">HAZ-07</b>')[1].split("</tr>")[0]
     assert "over 11 places" in breached
 
@@ -189,12 +220,12 @@ def test_the_quantities_that_occur_are_explained(runs: Runs) -> None:
     assert "auc failure:" not in bare and "accuracy: Share of cases" in bare
 
 
-def test_circumstances_come_by_significance_and_slices_worst_first(runs: Runs) -> None:
+def test_circumstances_come_by_risk_priority_and_slices_worst_first(runs: Runs) -> None:
     content = html(runs["plain"])
     figure = content.split('id="figure-circumstances"')[1].split("</svg>")[0]
     ordered = sorted(runs["plain"].circumstances, key=lambda c: -(c.significance or 0))
     drawn = [figure.index(f">{c.name} @ ") for c in ordered]
-    assert drawn == sorted(drawn) and "most significant first" in content
+    assert drawn == sorted(drawn) and "highest risk priority first" in content
     for variant, better in (("plain", 1), ("wer", -1)):
         run = runs[variant]
         table = html(run).split('<section id="slices">')[1].split("<table>")[1].split("</table>")[0]
@@ -249,7 +280,7 @@ def test_the_terminal_fits_its_width(runs: Runs, variant: str, width: int) -> No
     if runs[variant].claims:
         assert "✗ breached" in text and "? inconclusive" in text
     if variant == "plain":
-        assert "needs about 14,200 cases under fog@1" in " ".join(text.split())
+        assert "needs about 12,200 more cases under fog@1" in " ".join(text.split())
 
 
 def test_what_a_narrow_terminal_leaves_out_is_named(runs: Runs) -> None:

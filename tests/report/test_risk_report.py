@@ -12,10 +12,10 @@ import sample_run
 from test_reports import changed
 
 from roadworthy.analysis.risk.tree import Tree, evaluate, expectation
+from roadworthy.numbers import value
 from roadworthy.registry import get
 from roadworthy.report import ReportError
 from roadworthy.report.html import html
-from roadworthy.report.numbers import value
 from roadworthy.store.record import Record
 
 
@@ -65,7 +65,7 @@ def test_classes_of_loss_stand_in_tables_of_outcomes_and_of_scores(run: Record) 
 
 def test_what_changes_the_cost_most_comes_first(run: Record) -> None:
     slopes = {k: abs(v or 0.0) for k, v in run.sections["risk"].slopes.items()}
-    table = section_of(html(run)).split("What a point is worth")[1]
+    table = section_of(html(run)).split("What one point more would save")[1]
     places = [table.index(f"<b>{name}</b>") for name in sorted(slopes, key=lambda k: -slopes[k])]
     assert places == sorted(places)
 

@@ -108,7 +108,7 @@ def test_several_events_are_a_field_beside_the_costs():
     [
         (
             EVENTS.replace("CONSTANTS", "p_adversarial: 0.01"),
-            "risk: no case tells accuracy_adversarial",
+            "risk: no case can estimate accuracy_adversarial",
         ),
         (
             EVENTS.replace("CONSTANTS", "p_adversarial: 0.1, accuracy_adversarial: 0.3").replace(
@@ -216,7 +216,7 @@ def test_without_a_window_the_monitor_has_those_of_a_bundle():
         ("risk: {unit: EUR, costs: {wrong: 1}, tolerble: 5}", "(did you mean 'tolerable'?)"),
         (
             f"risk: {{unit: EUR, tree: {TREE}}}",
-            "risk: no case tells p_rain",
+            "risk: no case can estimate p_rain",
         ),
         (
             f"risk: {{unit: EUR, tree: {TREE.replace('p_rain', 'p_shft')}}}",

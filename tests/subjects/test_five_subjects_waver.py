@@ -17,6 +17,7 @@ import tone_words
 
 from roadworthy.assessment.assess import Run, assess
 from roadworthy.assessment.section import plan_assessment
+from roadworthy.assessment.supervised import Supervised
 from roadworthy.data.seeds import generator
 from roadworthy.data.values import EPISODE, TRACKS
 from roadworthy.distances.bleu import bleu
@@ -107,6 +108,15 @@ def test_every_score_that_was_asked_for_is_there_for_every_case(assessed):
     for scores in scores_of(run).values():
         assert set(scores) == set(EXPECTED[name].scores)
         assert all(np.isfinite(column).all() for column in scores.values())
+
+
+def test_live_answers_have_the_scores_of_the_run(assessed):
+    _, file, run = assessed
+    data = plan_assessment(Assessment.read(file)).data["test"]
+    answers = Supervised(run.folder).batch(data.inputs[:5], ids=data.ids[:5])
+    for label, column in scores_of(run)[""].items():
+        assert [a.scores[label] for a in answers] == pytest.approx(column[:5].tolist(), abs=1e-6)
+    assert all(a.error is None and a.prediction is not None for a in answers)
 
 
 def test_scores_rise_where_the_circumstance_is_hard(assessed):

@@ -98,4 +98,4 @@ def test_points_without_an_estimate_have_no_figures(made: Bundle, tmp_path, shar
     ]
     counting.commit([batch_of(lacking, made)])
     found = points(counting)
-    assert found[-1]["cannot_tell"] and all(found[-1][name] is None for name in views.FIGURES)
+    assert found[-1]["no_estimate"] and all(found[-1][name] is None for name in views.FIGURES)

@@ -140,11 +140,11 @@ def test_where_nothing_can_be_told_no_figure_is_given(made, tmp_path):
     ]
     counting.commit([batch_of(lacking, made)])
     for window in counting.now().windows:
-        assert window["cannot_tell"] and all(window[name] is None for name in views.FIGURES)
+        assert window["no_estimate"] and all(window[name] is None for name in views.FIGURES)
     counting.commit([batch_of(events(1000, first=300), made)])
     for window in counting.now().windows:
         of_all = set(views.FIGURES) - {"alarm_log_odds"}
-        assert window["cannot_tell"] is None and all(window[name] is not None for name in of_all)
+        assert window["no_estimate"] is None and all(window[name] is not None for name in of_all)
         assert (window["alarm_log_odds"] is not None) == (window["window"] == made.watched)
 
 

@@ -18,16 +18,16 @@ LATER = START + 86_400.0
 def test_there_is_no_estimate_while_most_events_are_late(made: Bundle, tmp_path):
     counting = counting_at(tmp_path / "s.sqlite", made)
     counting.commit([batch_of(events(200, start=LATER), made)])
-    assert counting.now().windows[0]["cannot_tell"] is None and not counting.late
+    assert counting.now().windows[0]["no_estimate"] is None and not counting.late
     assert counting.commit([batch_of(events(15, first=300), made)]) == [Taken(0, 0, 15, 0)]
     assert not counting.late, "fifteen of two hundred are not most of them"
     assert counting.commit([batch_of(events(90, first=400), made)]) == [Taken(0, 0, 90, 0)]
     now = counting.now()
     assert counting.late and now.tree.instead == counting.late
     for window in now.windows:
-        assert window["cannot_tell"] == counting.late and window["risk"] is None
+        assert window["no_estimate"] == counting.late and window["risk"] is None
     counting.commit([batch_of(events(110, first=500, start=LATER), made)])
-    assert not counting.late and counting.now().windows[0]["cannot_tell"] is None
+    assert not counting.late and counting.now().windows[0]["no_estimate"] is None
 
 
 def test_late_events_are_an_alarm_that_is_sent_once_also_over_a_restart(made: Bundle, tmp_path):
@@ -35,7 +35,7 @@ def test_late_events_are_an_alarm_that_is_sent_once_also_over_a_restart(made: Bu
     counting.commit([batch_of(events(100, start=LATER), made)])
     for first in (200, 300, 400):
         counting.commit([batch_of(events(100, first=first), made)])
-    assert counting.outbox.kinds == ["cannot tell"]
+    assert counting.outbox.kinds == ["no estimate"]
     again = killed(counting)
     assert not again.late, "a restart knows nothing about what comes now"
     again.commit([batch_of(events(5, first=500, start=LATER), made)])
@@ -43,7 +43,7 @@ def test_late_events_are_an_alarm_that_is_sent_once_also_over_a_restart(made: Bu
     again.commit([batch_of(events(100, first=600), made)])
     assert again.late and again.outbox.kinds == [], "it was said before the restart"
     again.commit([batch_of(events(100, first=700, start=LATER), made)])
-    assert again.outbox.kinds == ["can tell"] and not again.late
+    assert again.outbox.kinds == ["estimates again"] and not again.late
     assert len({alarm["key"] for alarm in again.file.alarms()}) == 2
 
 
@@ -60,7 +60,7 @@ def test_health_is_503_while_most_events_are_refused_and_recovers(
         assert probe.status == 503 and name in probe.json["status"]
         assert service.ask("GET", "/livez").status == 200
         windows = service.get("/v1/risk")["windows"]
-        assert all(window["cannot_tell"] == probe.json["status"] for window in windows)
+        assert all(window["no_estimate"] == probe.json["status"] for window in windows)
         metrics = service.ask("GET", "/metrics").body.decode()
         assert "roadworthy_mostly_late 1" in metrics
         assert 'roadworthy_risk{window="100"} NaN' in metrics
@@ -73,7 +73,7 @@ def test_health_is_503_while_most_events_are_refused_and_recovers(
         assert service.ask("GET", "/health").status == 200, "a restart begins anew"
         service.post(events(200, first=2000, start=now, step=0.001))
         kinds = [alarm["kind"] for alarm in service.get("/v1/alarms")["alarms"]]
-        assert kinds == ["cannot tell", "can tell"] * 2
+        assert kinds == ["no estimate", "estimates again"] * 2
 
 
 def test_late_and_ahead_together_are_most_events(made: Bundle, tmp_path):

@@ -87,12 +87,12 @@ def test_the_picture_says_which_share_of_shift_it_has_where_another_one_is_told(
 def test_what_cannot_be_told_is_drawn_as_calibrated_and_says_so(priced):
     monitor = Monitor(priced)
     said = texts(tree_picture(priced, tree_now(monitor, monitor.risk())))[0]
-    assert said.startswith("No estimate now. As calibrated, 5% shifted: ")
+    assert said.startswith("No estimate now. As calibrated, 5.0% shifted: ")
     monitor.update(Events(["a"], [1.0], columns={"knn": [0.1], "energy": [0.1]}))
     late = tree_now(monitor, monitor.risk(), late="most events are late <b>")
     assert late.parameters["p_shift"] == 0.05
     picture = tree_picture(priced, late)
-    assert texts(picture)[0].endswith("5% shifted: most events are late <b>")
+    assert texts(picture)[0].endswith("5.0% shifted: most events are late <b>")
     assert " at 95%" not in picture, "no interval of a window that cannot be told"
 
 

@@ -310,19 +310,19 @@ WINDOW_FIELDS = {
     *("window", "label", "n", "unscored", "effective_n", "wanted", "half_life", "start", "end"),
     *("rate", "rate_low", "rate_high", "accuracy", "accuracy_low", "accuracy_high"),
     *("risk", "risk_low", "risk_high", "unit", "tolerable", "exceedance", "log_odds"),
-    *("alarm_log_odds", "alarm", "strangeness", "audited", "cannot_tell", "notes", "confidence"),
+    *("alarm_log_odds", "alarm", "strangeness", "audited", "no_estimate", "notes", "confidence"),
     *("autocorrelation_time", "forecast", "coverage", "calibrated_on", "blind_to"),
 }
 BUNDLE_FIELDS = {
     *("id", "subject", "unit", "tolerable", "confidence", "scores", "windows", "watched", "prior"),
     *("alarm", "forecast", "coverage", "kinds", "calibrated_on", "blind_to", "notes", "made"),
-    *("lateness_s", "id_horizon"),
+    *("lateness_s", "id_horizon", "example"),
 }
 METRICS = {
     *("bundle_info", "events_total", "posts_refused_total", "events_counted"),
     *("newest_event_seconds", "risk", "risk_low", "risk_high", "accuracy", "accuracy_low"),
     *("accuracy_high", "rate", "rate_low", "rate_high", "exceedance", "log_odds"),
-    *("alarm_log_odds", "strangeness", "n", "unscored", "effective_n", "cannot_tell"),
+    *("alarm_log_odds", "strangeness", "n", "unscored", "effective_n", "no_estimate"),
     *("mostly_late", "tolerable_risk", "alarm", "alarm_by_labels", "alarms_total", "labels"),
     *("audited_risk", "audited_risk_low", "audited_risk_high", "audited_accuracy"),
     *("audited_accuracy_low", "audited_accuracy_high", "audited_labels", "group_seconds"),

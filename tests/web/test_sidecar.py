@@ -206,7 +206,7 @@ def test_a_supervisor_that_overflows_is_not_taken_for_calm(bundle_path, tmp_path
                 service.ask("POST", "/v2/models/m/infer", request(1 if fault else 10))
             until(lambda: service.counted() == counted)  # noqa: B023
         window = service.get("/v1/risk?window=100")["windows"][0]
-        assert window["risk"] is None and window["cannot_tell"].startswith("30 of 100 events")
+        assert window["risk"] is None and window["no_estimate"].startswith("30 of 100 events")
 
 
 def test_ids_that_are_said_to_differ_name_the_events_and_the_token_stays_here(

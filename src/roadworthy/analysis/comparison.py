@@ -23,6 +23,8 @@ from roadworthy.statistics import Interval
 from roadworthy.statistics.paired import mover
 
 NOT_COMPARED = ("difference", "relative_drop")
+ALARMS = ("alarm_rate", "false_alarm_rate")
+"""Shares of cases with an alarm: at 0 nothing raises one any more, and that is no improvement."""
 SCALES: tuple[Callable[[float], float] | None, ...] = (None, math.sqrt, complement)
 """From a ratio of sums to a value, as measures use them."""
 
@@ -91,7 +93,9 @@ class Change:
 
     @property
     def direction(self) -> str:
-        """better, worse, or "no clear change" when the interval holds 0."""
+        """better, worse, "no clear change" when the interval holds 0, or "no alarm any more"."""
+        if self.quantity in ALARMS and self.first > 0.0 == self.second:
+            return "no alarm any more"
         if self.interval.low <= 0 <= self.interval.high:
             return "no clear change"
         rises = self.interval.low > 0
@@ -183,7 +187,10 @@ def change(
         return Interval(low, high, confidence, f"two runs combined (MOVER) from {now.method}")
 
     value = here.scored.value() - before.value
-    return Evidence("difference", about, value, len(here), better, interval, proportion=False)
+    groups = here.group_count
+    return Evidence(
+        "difference", about, value, len(here), better, interval, groups=groups, proportion=False
+    )
 
 
 def compare(first: Recorded, second: Recorded, *, confidence: float = 0.95) -> list[Change]:
@@ -219,6 +226,22 @@ def subject_differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> 
     found = [p for p in dict.fromkeys([*before, *after]) if before.get(p) != after.get(p)]
     unlike = first.get("fingerprint") != second.get("fingerprint")
     return found or (["fingerprint"] if unlike else [])
+
+
+def vanished_alarms(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
+    """Who could raise an alarm in the first run and cannot in the second: supervisors with a threshold, and the monitor.
+
+    >>> run = lambda limit: {"sections": {"supervision": {"supervisors": [{"name": "knn", "threshold": limit}]}}}
+    >>> vanished_alarms(run({"value": 0.4}), run(None)), vanished_alarms(run(None), run({"value": 0.4}))
+    (['knn'], [])
+    """
+
+    def raising(record: Mapping[str, Any]) -> list[str]:
+        watched = _at(record, ("sections", "supervision", "supervisors")) or []
+        monitor = ["monitor"] if _at(record, ("sections", "monitor", "alarm")) else []
+        return [s["name"] for s in watched if s.get("threshold")] + monitor
+
+    return [name for name in raising(first) if name not in raising(second)]
 
 
 def spec_differences(

@@ -45,6 +45,10 @@ class Observed:
     """Whether a case is made of the sample whose id it has; those of a source are not."""
     met: np.ndarray | None = None
     """Of a mixture: which circumstances each case met, in words."""
+    truth: np.ndarray | None = None
+    """The true class; None where answers are no classes."""
+    outputs: np.ndarray | None = None
+    """The subject's scores, a column a class; None where answers are no classes."""
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -59,6 +63,11 @@ class Observed:
         """``snow@3``, or "clean"."""
         return str(self.about)
 
+    @property
+    def group_count(self) -> int | None:
+        """How many groups there are; None if the data has none."""
+        return None if self.groups is None else len(set(self.groups.tolist()))
+
     def take(self, rows: np.ndarray) -> Observed:
         """Some of the cases (a mask or indices)."""
         return replace(
@@ -72,6 +81,8 @@ class Observed:
             slices={k: v[rows] for k, v in self.slices.items()},
             predicted=None if self.predicted is None else self.predicted[rows],
             met=None if self.met is None else self.met[rows],
+            truth=None if self.truth is None else self.truth[rows],
+            outputs=None if self.outputs is None else self.outputs[rows],
         )
 
     def shifted(self) -> Observed:

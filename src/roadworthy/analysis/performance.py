@@ -38,12 +38,13 @@ COUNTED = "cases without an answer are counted as wrong"
 
 def measured(observed: Observed, quantity: str, *, seed: int = 0) -> Evidence:
     """The measure itself under one condition."""
-    return _evidence(observed.scored, observed, quantity, observed.about, seed)
+    return evidence_of(observed.scored, observed.groups, quantity, observed.about, seed=seed)
 
 
 def failure_rate(observed: Observed, *, seed: int = 0) -> Evidence:
     """The share of cases that fail, by the assessment's criterion."""
-    return _evidence(observed.failed(), observed, "failure_rate", observed.about, seed)
+    scored = observed.failed()
+    return evidence_of(scored, observed.groups, "failure_rate", observed.about, seed=seed)
 
 
 def change_from_clean(here: Observed, clean: Observed, *, seed: int = 0) -> Evidence:
@@ -74,6 +75,7 @@ def change_from_clean(here: Observed, clean: Observed, *, seed: int = 0) -> Evid
         len(here),
         here.scored.better,
         interval,
+        groups=here.group_count,
         proportion=False,
     )
 
@@ -88,7 +90,10 @@ def relative_drop(here: Observed, clean: Observed, *, seed: int = 0) -> Evidence
         return _drop_interval(here, clean, confidence, sided, rng)
 
     about = replace(here.about, versus=here.versus)
-    return Evidence("relative_drop", about, drop, len(here), "lower", interval, proportion=False)
+    groups = here.group_count
+    return Evidence(
+        "relative_drop", about, drop, len(here), "lower", interval, groups=groups, proportion=False
+    )
 
 
 def slices(
@@ -101,7 +106,7 @@ def slices(
 
 def judged_if_large(evidence: Evidence, smallest: int) -> Evidence:
     """The same evidence, with the reason why it is not judged if it rests on too few cases."""
-    if evidence.n >= smallest:
+    if evidence.reason or evidence.n >= smallest:
         return evidence
     reason = f"the slice has {evidence.n} cases, fewer than the {smallest} that are judged (smallest_slice)"
     return replace(evidence, reason=reason)
@@ -187,7 +192,7 @@ def finding_of(
     details: dict[str, Any] | None = None,
     corrected: str = "",
 ) -> Finding:
-    """What is known, at a confidence, with what it assumes."""
+    """The evidence with its two-sided interval, or why there is none."""
     if np.isnan(evidence.value):
         return Finding(
             evidence.quantity,
@@ -196,7 +201,7 @@ def finding_of(
             evidence.n,
             about=evidence.about,
             better=evidence.better,
-            reason="the quantity is not defined on these cases",
+            reason=evidence.reason or "the quantity is not defined on these cases",
             details=details or {},
         )
     return Finding(
@@ -205,7 +210,7 @@ def finding_of(
         evidence.interval(confidence, "two"),
         evidence.n,
         effective_n=evidence.effective_n,
-        groups=None if observed.groups is None else len(set(observed.groups.tolist())),
+        groups=observed.group_count,
         failed=int(observed.unanswered.sum()),
         about=evidence.about,
         better=evidence.better,
@@ -220,9 +225,10 @@ def _assumed(observed: Observed) -> tuple[str, ...]:
     return (first, COUNTED) if observed.unanswered.any() else (first,)
 
 
-def _evidence(
-    scored: Scored, observed: Observed, quantity: str, about: About, seed: int
+def evidence_of(
+    scored: Scored, groups: np.ndarray | None, quantity: str, about: About, *, seed: int = 0
 ) -> Evidence:
+    """What a measure says of some cases, of these groups."""
     rng = functools.partial(generator, seed, quantity, str(about))
 
     def interval(confidence: float, sided: Any) -> Interval:
@@ -231,27 +237,25 @@ def _evidence(
             # bounds do (at 0.9 and n = 100, 7% instead of 5%), exact ones never.
             return clustered_proportion(
                 scored.numerator,
-                observed.groups,
+                groups,
                 confidence=confidence,
                 sided=sided,
                 method="clopper_pearson",
             )
-        return measured_interval(
-            scored, observed.groups, confidence=confidence, sided=sided, rng=rng()
-        )
+        return measured_interval(scored, groups, confidence=confidence, sided=sided, rng=rng())
 
     effective = None
-    if observed.groups is not None and scored.shape == "proportion" and len(observed) > 1:
-        effective = effective_size(scored.error, observed.groups)
+    if groups is not None and scored.shape == "proportion" and len(scored) > 1:
+        effective = effective_size(scored.error, groups)
     return Evidence(
         quantity,
         about,
         scored.value(),
-        len(observed),
+        len(scored),
         scored.better,
         interval,
         effective_n=effective,
-        groups=None if observed.groups is None else len(set(observed.groups.tolist())),
+        groups=None if groups is None else len(set(groups.tolist())),
         proportion=scored.shape == "proportion",
     )
 

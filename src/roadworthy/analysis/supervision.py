@@ -105,7 +105,8 @@ def _shifted(here: Observed, clean: Observed) -> _Marked:
 
 def _failure(observed: Observed, supervisor: str, quantity: str, marked: _Marked) -> Evidence:
     about = replace(observed.about, supervisor=supervisor)
-    return _evidence(quantity, about, observed.scores[supervisor], marked)
+    found = _evidence(quantity, about, observed.scores[supervisor], marked)
+    return replace(found, groups=observed.group_count)
 
 
 def _shift(

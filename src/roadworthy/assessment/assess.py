@@ -18,7 +18,7 @@ import yaml
 from numpy.typing import ArrayLike
 
 from roadworthy import registry
-from roadworthy.assessment.in_memory import in_memory
+from roadworthy.assessment.in_memory import IN_MEMORY, in_memory
 from roadworthy.assessment.judgement import judge_claims
 from roadworthy.assessment.observations import Observations, class_scores, observe_all
 from roadworthy.assessment.run_folder import (
@@ -40,7 +40,7 @@ from roadworthy.finding import Finding
 from roadworthy.report.wording import main_measure
 from roadworthy.spec import Assessment, SpecError
 from roadworthy.spec.answers import assessment_of_answers, is_table
-from roadworthy.spec.document import IN_MEMORY
+from roadworthy.spec.document import WITHOUT_FILE
 from roadworthy.store import ChunkCache, RunFolder
 from roadworthy.store.record import Record
 from roadworthy.store.runs import CASES, arrow_table
@@ -155,7 +155,7 @@ def assess(
             command = command or f"roadworthy.assess({name}, X, y)"
             assessment = {
                 "name": name,
-                "subject": {"task": task, "python": "memory.py:model"},
+                "subject": {"task": task, "python": IN_MEMORY},
                 "data": {"test": {"npz": "memory"}},
                 **keys,
             }
@@ -192,7 +192,7 @@ def _spec_of(assessment: Any) -> Assessment:
         return assessment
     if isinstance(assessment, Mapping):
         text = yaml.safe_dump(_plain(assessment), sort_keys=False, allow_unicode=True)
-        return Assessment.parse(text, Path.cwd() / IN_MEMORY)
+        return Assessment.parse(text, Path.cwd() / WITHOUT_FILE)
     if not isinstance(assessment, str | os.PathLike):
         raise SpecError(
             f"assess takes a path, a mapping, or a model with X and y; found {type(assessment).__name__}"
@@ -356,6 +356,7 @@ def _conclude(
         write_tables(plan, observed, folder)
         findings = [f for result in results.values() for f in result.findings]
         record = record_of(plan, observed.seen, judgements, counts, command, findings)
+        record.base = os.path.relpath(plan.spec.base, folder.path.resolve())
         record.warnings[:0] = warnings
         for name, result in results.items():
             record.sections[name] = result.record

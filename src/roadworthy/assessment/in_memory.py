@@ -23,6 +23,9 @@ from roadworthy.data.values import CLASS_SCORES, IMAGE, LABEL, VECTOR
 from roadworthy.subject.module import SubjectError, function_module, own_classes
 from roadworthy.subject.system import System, single
 
+IN_MEMORY = "memory.py:model"
+"""The subject of a run in its assessment file, where no file holds it."""
+
 
 def in_memory(
     model: Any,

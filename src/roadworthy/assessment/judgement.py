@@ -10,17 +10,18 @@ from typing import Any, Literal
 
 import numpy as np
 
+from roadworthy import numbers
 from roadworthy.analysis import comparison
 from roadworthy.assessment.observations import Observations, slice_label, slice_labels
 from roadworthy.assessment.run_folder import circumstance_record
 from roadworthy.assessment.section import Results, Section
 from roadworthy.cases.circumstance import Circumstance
-from roadworthy.claims import Claim, Judgement, judge
+from roadworthy.claims import Claim, Judgement, group_noun, judge
 from roadworthy.execution.plan import Plan
 from roadworthy.finding import Evidence
 from roadworthy.registry import did_you_mean
 from roadworthy.spec import Assessment, ClaimSpec
-from roadworthy.spec.limits import quantities
+from roadworthy.spec.limits import number_style, quantities
 from roadworthy.store import RunFolder
 from roadworthy.store.record import Record
 
@@ -32,13 +33,13 @@ def judge_claims(
     spec, found = plan.spec, []
     # A measure is no quantity of its own section: performance has its evidence.
     owners = {q.name: name for name, s in sections.items() for q in s.quantities}
-    owners.setdefault(spec.measure_name, "performance")
+    owners[spec.measure_name] = "performance"
     for content in spec.claims:
         if content.no_worse_than:
             claim, evidence = _against_run(plan, content, observed)
         else:
             owner = owners[content.quantity]
-            claim = _claim(spec, content, percent=_percent(spec, content.quantity, observed))
+            claim = _claim(spec, content, observed)
             evidence = sections[owner].evidence(content, plan, observed, results[owner])
         judgement = judge(claim, evidence)
         if _over_levels(spec, content):
@@ -46,12 +47,6 @@ def judge_claims(
             judgement = replace(judgement, claim=replace(claim, text=text))
         found.append(judgement)
     return found
-
-
-def _percent(spec: Assessment, quantity: str, observed: Observations) -> bool:
-    if quantity == spec.measure_name:
-        return observed.clean.scored.shape == "proportion"
-    return quantities()[quantity].style == "percent"
 
 
 def _over_levels(spec: Assessment, content: ClaimSpec) -> bool:
@@ -104,8 +99,8 @@ def check_claims(plan: Plan) -> None:
 def _check_against_run(plan: Plan, i: int, content: ClaimSpec) -> None:
     """The earlier run is there, and measured the same in the same way."""
     spec = plan.spec
-    for key in ("slice", "every", "supervisor", "quantity"):
-        if getattr(content, key):
+    for key in ("slice", "every", "supervisor", "quantity", "class", "threshold"):
+        if content.model_dump()[key]:
             raise spec.error(
                 ("claims", i, key),
                 "does not go with no_worse_than, which takes circumstance, level and by",
@@ -228,19 +223,25 @@ def recorded(folder: RunFolder) -> comparison.Recorded:
     return comparison.Recorded(record.plain(), folder.cases(), record.findings)
 
 
-def _claim(spec: Assessment, content: ClaimSpec, *, percent: bool) -> Claim:
+def _style(spec: Assessment, quantity: str, observed: Observations) -> numbers.Style:
+    return number_style(quantity, spec.measure_name, observed.clean.scored.shape)
+
+
+def _claim(spec: Assessment, content: ClaimSpec, observed: Observations) -> Claim:
     direction: Literal["min", "max"] = "min" if content.min is not None else "max"
     limit = content.min if content.min is not None else content.max
     assert limit is not None
     quantity = quantities().get(content.quantity)
     part = getattr(spec, quantity.unit, None) if quantity and quantity.unit else None
     unit = f" {part.unit}" if part is not None else ""
-    of = f" of {content.supervisor}" if content.supervisor else ""
+    of = "".join(f" of {name}" for name in (content.supervisor, content.class_) if name != "")
     side = "at least" if direction == "min" else "at most"
-    shown = f"{100 * limit:g}%" if percent else f"{limit:g}{unit}"
-    text = f"{content.quantity.replace('_', ' ')}{of} {side} {shown}{_in_words(spec, content)}"
-    name, confidence, every = content.quantity, content.confidence, content.every
-    return Claim(content.id, name, limit, direction, confidence, every, text, percent)
+    style = _style(spec, content.quantity, observed)
+    shown = f"{numbers.limit(limit, style)}{unit}"
+    at = "" if content.threshold is None else f" at threshold {content.threshold:g}"
+    text = f"{content.quantity.replace('_', ' ')}{of}{at} {side} {shown}{_in_words(spec, content)}"
+    name, group = content.quantity, group_noun(spec.group_column)
+    return Claim(content.id, name, limit, direction, content.confidence, text, style, group)
 
 
 def _in_words(spec: Assessment, content: ClaimSpec) -> str:
@@ -266,13 +267,16 @@ def _against_run(
         here = [o for o in same if content.level in (None, o.level)]
     record = measured_by(plan)
     evidence = [comparison.change(o, earlier, record=record, seed=spec.seed) for o in here]
+    style = _style(spec, "difference", observed)
+    by = numbers.limit(content.by, style).removeprefix("+")
     text = (
-        f"{spec.measure_name} no worse than {content.no_worse_than} by more than {content.by:g}"
+        f"{spec.measure_name} no worse than {content.no_worse_than} by more than {by}"
         f"{_in_words(spec, content)}"
     )
     direction: Literal["min", "max"] = "max"
     if observed.clean.scored.better == "higher":
         direction = "min"
     limit = -content.by if direction == "min" else content.by
-    claim = Claim(content.id, "difference", limit, direction, content.confidence, "", text)
+    confidence, group = content.confidence, group_noun(spec.group_column)
+    claim = Claim(content.id, "difference", limit, direction, confidence, text, style, group)
     return claim, evidence

@@ -20,6 +20,7 @@ from roadworthy.cases.generators import Mixture
 from roadworthy.data.values import CLASS_SCORES
 from roadworthy.execution.plan import Plan
 from roadworthy.execution.progress import Progress
+from roadworthy.measures.classification import predicted
 from roadworthy.measures.failure import failures
 from roadworthy.measures.scored import Scored, none_if_failed
 from roadworthy.store import ChunkCache
@@ -124,6 +125,7 @@ def observe(plan: Plan, condition: Condition, supervisors: Supervisors) -> Seen:
     system = concatenate(parts)
     targets = plan.targets(condition) if condition.valid else None
     scored, failed = _scored(plan, condition, none_if_failed(system.output, system.ok), targets)
+    classes = system.kind is CLASS_SCORES
     observed = Observed(
         condition.circumstance,
         condition.level,
@@ -138,7 +140,9 @@ def observe(plan: Plan, condition: Condition, supervisors: Supervisors) -> Seen:
             (c.significance for c in plan.circumstances if c.name == condition.circumstance), None
         ),
         role=condition.role,
-        predicted=_predicted(system),
+        predicted=predicted(class_scores([system])) if classes else None,
+        truth=np.asarray(targets) if classes and targets is not None else None,
+        outputs=np.asarray(system.output).reshape(len(system), -1) if classes else None,
         has_parent=condition.has_parent,
         met=_met(plan, condition),
     )
@@ -164,19 +168,6 @@ def _with_scores(seen: Seen, scores: Mapping[str, np.ndarray], labels: Sequence[
     known = {**seen.observed.scores, **scores}
     kept = {label: known[label] for label in labels if label in known}
     return replace(seen, observed=replace(seen.observed, scores=kept))
-
-
-def _predicted(system: ModuleTrace) -> np.ndarray | None:
-    """The class that was answered, -1 where there is none; None where answers are no classes."""
-    if system.kind is not CLASS_SCORES:
-        return None
-    output = class_scores([system])
-    predicted = np.full(len(system), -1, dtype=np.int64)
-    # If nobody answered, an answer has no width, and there is no largest of nothing.
-    if output.shape[1]:
-        sound = np.isfinite(output).all(axis=1)
-        predicted[sound] = output[sound].argmax(axis=1)
-    return predicted
 
 
 def class_scores(parts: Sequence[ModuleTrace]) -> np.ndarray:

@@ -12,6 +12,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from roadworthy import numbers
 from roadworthy.analysis import verdicts
 from roadworthy.analysis.calibration import Threshold
 from roadworthy.analysis.recommendation import (
@@ -29,7 +30,6 @@ from roadworthy.analysis.verdicts import VerdictRule
 from roadworthy.assessment.observations import Observations, filtered
 from roadworthy.execution.plan import Plan
 from roadworthy.finding import Finding
-from roadworthy.report import numbers
 from roadworthy.report.blocks import Block, Text
 from roadworthy.report.wording import listed
 from roadworthy.store.record import Number, RecordPart, StoredInterval
@@ -203,8 +203,8 @@ def _exceeded(record: Recommendation, rule: VerdictRule) -> list[str]:
         else ""
     )
     return [
-        f"The recommended {'set' if several else 'supervisor'} raises an alarm on {100 * false.value:.3g}% of right answers on "
-        f"clean data; the limit is {100 * rule.rate:.3g}%{adds}."
+        f"The recommended {'set' if several else 'supervisor'} raises an alarm on {numbers.value(false.value, 'percent')} of right answers on "
+        f"clean data; the limit is {numbers.limit(rule.rate, 'percent')}{adds}."
     ]
 
 
@@ -297,7 +297,7 @@ def _shown(rate: SetRate, more: str = "") -> str:
 
 def _of_cover(cover: Cover) -> str:
     if cover.catch_rate is None or cover.false_alarm_rate is None:
-        return f" ({numbers.value(cover.rate)})"
+        return f" ({numbers.value(cover.rate, 'decimal')})"
     caught = numbers.value(cover.catch_rate, "percent")
     false = numbers.value(cover.false_alarm_rate, "percent")
     return f" (detects {caught}, alarms on {false} of right answers)"

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from roadworthy import registry
+from roadworthy.analysis.classification import confidences
 from roadworthy.analysis.observed import Observed
-from roadworthy.assessment.observations import Observations, Seen, class_scores
+from roadworthy.assessment.observations import Observations, Seen
 from roadworthy.assessment.section import Result
 from roadworthy.cases.circumstance import Circumstance
 from roadworthy.cases.generators import Attack, Chain, Generator, Mixture
@@ -33,7 +34,6 @@ from roadworthy.data.values import (
     Episode,
     Tracks,
     Unreadable,
-    probabilities,
 )
 from roadworthy.execution.plan import Plan
 from roadworthy.execution.versions import code_version, installed
@@ -58,16 +58,15 @@ from roadworthy.store.record import (
 )
 from roadworthy.store.runs import CALIBRATION
 from roadworthy.subject.identity import state_of_file
-from roadworthy.subject.trace import ModuleTrace
 
 TAKEN = ("media", "supervisors", "tables", "trace")
 """Folders of a run that belong to no section."""
 MOST_FAILURES = 20
 """Cases without an answer that the record names."""
-PAIRS_A_CONDITION = 4
-WORST = 12
 INVALID = "invalid input"
 """The truth of inputs that have no right answer."""
+MOST_PAIRS = 12
+"""Pictures of each list: more are not looked at."""
 LARGEST_SIDE = 256
 """Of a picture, in pixels."""
 
@@ -103,7 +102,7 @@ def record_of(
         not_tested=[*spec.not_tested, *_not_tested(plan)],
         media=spec.media,
         subject=_subject_record(plan),
-        data={role: _data_record(d) for role, d in plan.data.items()},
+        data={role: _data_record(d, spec.group_column) for role, d in plan.data.items()},
         measure=MeasureRecord(
             name=spec.measure_name,
             parameters=spec.measure_parameters,
@@ -221,11 +220,12 @@ def _file_record(path: str, state: str, base: Path) -> FileRecord:
     return FileRecord(path=os.path.relpath(path, base), sha256=state, bytes=size)
 
 
-def _data_record(data: Dataset) -> DataRecord:
+def _data_record(data: Dataset, group: str) -> DataRecord:
     return DataRecord(
         name=data.name,
         n=len(data),
         groups=None if data.groups is None else len(set(data.groups.tolist())),
+        group=group if data.groups is not None else "",
         classes=list(data.classes) if data.classes else None,
         fingerprint=data.fingerprint,
         source=data.source,
@@ -374,7 +374,7 @@ def _answer_columns(seen: Seen, data: Dataset) -> dict[str, Any]:
         right = np.zeros(len(observed), bool) if invalid else observed.predicted == seen.targets
         return {
             "prediction_index": observed.predicted,
-            "confidence": confidences(system),
+            "confidence": confidences(observed.outputs, observed.predicted),
             "correct": right,
         }
     if system.kind is BOXES and seen.targets is not None:
@@ -385,14 +385,6 @@ def _answer_columns(seen: Seen, data: Dataset) -> dict[str, Any]:
         counted = (len(str(words).split()) for words in seen.targets)
         return {"words": np.fromiter(counted, dtype=np.int64)}
     return {}
-
-
-def confidences(system: ModuleTrace) -> np.ndarray:
-    """The probability of the class that was answered; NaN where there is no answer."""
-    scores = class_scores([system])
-    return (
-        np.full(len(scores), np.nan) if not scores.shape[1] else probabilities(scores).max(axis=1)
-    )
 
 
 def _arrow(parts: Sequence[np.ndarray]) -> Any:
@@ -437,43 +429,65 @@ def _short(item: Any) -> str:
 
 
 def make_gallery(plan: Plan, folder: RunFolder, seen: Sequence[Seen]) -> Gallery:
-    """Choose, make again, and keep the pictures."""
-    clean = seen[0]
-    pairs: list[Pair] = []
-    for s in seen[1:]:
-        rows = _telling(s, clean)[:PAIRS_A_CONDITION]
-        pairs.extend(_entry(plan, folder, s, clean, int(row)) for row in rows)
-    worst = [_entry(plan, folder, s, clean, row) for s, row in _worst(seen)[:WORST]]
-    return Gallery(pairs=pairs, worst=worst)
+    """Choose, make again, and keep the pictures; no sample is shown twice in a list."""
+
+    def entries(chosen: Sequence[tuple[Seen, int]]) -> list[Pair]:
+        return [_entry(plan, folder, s, seen[0], row) for s, row in chosen]
+
+    return Gallery(pairs=entries(_spread(seen)), worst=entries(_worst(seen)))
 
 
-def _telling(here: Seen, clean: Seen) -> np.ndarray:
-    """Cases that were right before and wrong here, then those that are right here, then the rest.
+def _spread(seen: Sequence[Seen]) -> list[tuple[Seen, int]]:
+    """Circumstances in turn, the strongest level first; every other turn shows cases that failed, so that the picture is
+    not only of disasters."""
+    clean, *others = seen
+    by: dict[str, list[Seen]] = {}
+    for s in sorted(others, key=lambda s: -(s.observed.significance or 0)):
+        by.setdefault(s.condition.circumstance, []).insert(0, s)
+    found: list[tuple[Seen, int]] = []
+    used: set[tuple[str, str]] = set()
+    for turn in range(MOST_PAIRS):
+        for levels in by.values():
+            s = levels[turn % len(levels)]
+            rows = _telling(s, clean, failed=turn % 2 == 0)
+            row = next((r for r in rows if _sample(s, r) not in used), None)
+            if row is not None and len(found) < MOST_PAIRS:
+                used.add(_sample(s, row))
+                found.append((s, row))
+    return found
 
-    Half of what is shown failed, half did not, so that the picture is not only of disasters.
-    """
+
+def _sample(seen: Seen, row: int) -> tuple[str, str]:
+    return seen.condition.role, str(seen.observed.samples[row])
+
+
+def _telling(here: Seen, clean: Seen, *, failed: bool) -> list[int]:
+    """Cases that were right before and are wrong here, or those that are right here; then the rest."""
     failure = here.observed.failure
     paired = here.observed.paired_with(clean.observed)
     turned = failure & ~clean.observed.failure if paired else failure
-    bad = np.flatnonzero(turned)[: PAIRS_A_CONDITION // 2]
-    good = np.flatnonzero(~failure)[: PAIRS_A_CONDITION - len(bad)]
-    others = np.setdiff1d(np.arange(len(failure)), np.r_[bad, good])
-    return np.r_[bad, good, others]
+    first = np.flatnonzero(turned if failed else ~failure)
+    return [*first.tolist(), *np.setdiff1d(np.arange(len(failure)), first).tolist()]
 
 
 def _worst(seen: Sequence[Seen]) -> list[tuple[Seen, int]]:
-    """Failures that looked safe to the first supervisor come first; without one, the largest errors. At most two a condition."""
+    """Failures that looked safe to the first supervisor come first; without one, the largest errors. Conditions
+    have equal parts, of two at least."""
     found: list[tuple[float, Seen, int]] = []
+    part = max(2, MOST_PAIRS // len(seen))
     for s in seen:
         rows = np.flatnonzero(s.observed.failure & ~s.observed.unanswered)
         if not rows.size:
             continue
         scores = next(iter(s.observed.scores.values()), None)
         badness = s.observed.scored.error[rows] if scores is None else -scores[rows]
-        order = np.argsort(-badness, kind="stable")[:2]
+        order = np.argsort(-badness, kind="stable")[:part]
         found.extend((float(badness[i]), s, int(rows[i])) for i in order)
     found.sort(key=lambda entry: -entry[0])
-    return [(s, row) for _, s, row in found]
+    distinct: dict[tuple[str, str], tuple[Seen, int]] = {}
+    for _, s, row in found:
+        distinct.setdefault(_sample(s, row), (s, row))
+    return list(distinct.values())[:MOST_PAIRS]
 
 
 def _entry(plan: Plan, folder: RunFolder, here: Seen, clean: Seen, row: int) -> Pair:
@@ -483,7 +497,8 @@ def _entry(plan: Plan, folder: RunFolder, here: Seen, clean: Seen, row: int) -> 
     made = _made(plan, here, original, case, row)
     paired = here.observed.paired_with(clean.observed)
     before = display(_answered(clean), data.classes, [row])[0] if paired else ""
-    sure = confidences(here.system)[row] if here.observed.predicted is not None else None
+    o = here.observed
+    sure = confidences(o.outputs, o.predicted)[row] if o.predicted is not None else None
     entry = Pair(
         sample=str(data.ids[row]),
         case=case,

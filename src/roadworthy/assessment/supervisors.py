@@ -37,7 +37,7 @@ from roadworthy.execution.plan import (
 )
 from roadworthy.execution.versions import code_version, libraries, source_of
 from roadworthy.registry import did_you_mean
-from roadworthy.spec import supervisor_label, supervisor_name, supervisor_parameters
+from roadworthy.spec import Assessment, supervisor_label, supervisor_name, supervisor_parameters
 from roadworthy.store import ChunkCache
 from roadworthy.store.cache import KeptScores
 from roadworthy.subject.needs import Input, Layer, Output, Request, Score
@@ -66,11 +66,7 @@ def with_supervisors(plan: Plan) -> Plan:
 
 
 def _wants(plan: Plan, supervisors: Sequence[Supervision]) -> Wants:
-    """Requests beyond output, inputs and scores; cases to choose thresholds on and to learn from."""
-    requests: dict[str, set[Request]] = {}
-    for s in supervisors:
-        more = [n for n in s.supervisor.needs if not isinstance(n, Output | Input | Score)]
-        requests.setdefault(s.module, set()).update(more)
+    """Requests, and cases to choose thresholds on and to learn from."""
     conditions: list[Extra] = []
     if "calibration" in plan.data and supervisors:
         shifts = [c for circumstance in plan.circumstances for c in circumstance.conditions()]
@@ -83,13 +79,28 @@ def _wants(plan: Plan, supervisors: Sequence[Supervision]) -> Wants:
         conditions += [Extra("calibration", c.circumstance, c.level) for c in made]
     if any(s.supervisor.fitted and not s.reads_scores for s in supervisors):
         conditions.append(Extra("reference"))
-    asked = {module: frozenset(found) for module, found in requests.items() if found}
-    return Wants(asked, tuple(conditions))
+    return Wants(requests_of(supervisors), tuple(conditions))
+
+
+def requests_of(supervisors: Sequence[Supervision]) -> dict[str, frozenset[Request]]:
+    """What supervisors read of each module beyond its output, its inputs and others' scores."""
+    found: dict[str, frozenset[Request]] = {}
+    for s in supervisors:
+        more = {n for n in s.supervisor.needs if not isinstance(n, Output | Input | Score)}
+        found[s.module] = found.get(s.module, frozenset()) | more
+    return {module: requests for module, requests in found.items() if requests}
 
 
 def supervisions(plan: Plan) -> list[Supervision]:
-    """The supervisors of the file, in its order."""
-    spec, system = plan.spec, plan.subject
+    """The supervisors of the file, in its order, each with the reason why it cannot be there."""
+    found = named_supervisors(plan.spec, plan.subject)
+    found = [replace(s, because=_why_not(plan, i, s)) for i, s in enumerate(found)]
+    first = {s.label: s for s in found if not s.reads_scores}
+    return [_combining(plan, i, s, first) if s.reads_scores else s for i, s in enumerate(found)]
+
+
+def named_supervisors(spec: Assessment, system: System) -> list[Supervision]:
+    """The supervisors of the file at their modules, in its order; not fitted yet."""
     found: list[Supervision] = []
     for i, entry in enumerate(spec.supervisors):
         name, parameters = supervisor_name(entry), supervisor_parameters(entry)
@@ -105,17 +116,15 @@ def supervisions(plan: Plan) -> list[Supervision]:
         label = supervisor_label(entry, spec.supervisors)
         if label in {s.label for s in found}:
             raise spec.error(("supervisors", i), f"{label} is named twice")
-        one = Supervision(name, module, supervisor, parameters, "", label)
-        if not one.reads_scores:
-            one = replace(one, because=_why_not(plan, i, one))
-        found.append(one)
-    first = {s.label: s for s in found if not s.reads_scores}
-    return [_combining(plan, i, s, first) if s.reads_scores else s for i, s in enumerate(found)]
+        found.append(Supervision(name, module, supervisor, parameters, "", label))
+    return found
 
 
 def _why_not(plan: Plan, i: int, s: Supervision) -> str:
     """Why a supervisor cannot stand at its module; a layer that the file misspells is an error."""
     system = plan.subject
+    if s.reads_scores:
+        return ""
     # The system as a whole is asked as if it were one module.
     module = system if s.module == SYSTEM else system.modules[s.module]
     reason = s.supervisor.applies_to(output_kind(system, s.module))
@@ -267,7 +276,7 @@ class Supervisors:
             self.failed[s.label] = self._without(lost[0])
             return
         self.left_out[s.label] = tuple(lost)
-        self._timed_fit(s, _with_scores(system, self.members_of(s), scores), shifted)
+        self._timed_fit(s, with_scores(system, self.members_of(s), scores), shifted)
 
     def members_of(self, s: Supervision) -> tuple[str, ...]:
         """Those whose scores it reads after all."""
@@ -292,7 +301,7 @@ class Supervisors:
             if lost:
                 self.failed[s.label] = self._without(lost[0])
                 continue
-            made = self._timed_score(s, _with_scores(system, members, scores))
+            made = self._timed_score(s, with_scores(system, members, scores))
             if made is not None:
                 self._add_seconds(s, made.seconds)
                 found[s.label] = made.scores
@@ -403,9 +412,10 @@ def _keeps(s: Supervision) -> bool:
     return isinstance(getattr(s.supervisor, "meta", None), dict)
 
 
-def _with_scores(
+def with_scores(
     system: ModuleTrace, members: Sequence[str], scores: Mapping[str, np.ndarray]
 ) -> ModuleTrace:
+    """The rows of cases with the scores that one who combines others reads."""
     return replace(system, columns={Score(m).column: scores[m] for m in members})
 
 

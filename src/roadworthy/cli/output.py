@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 LOG_WIDTH = 140
 """Columns if the output is no terminal, so that tables in a log are not squeezed into 80."""
 BARS, MOST_BARS = "▁▂▃▄▅▆▇█", 60
-MOST_DIGITS = 6
-"""Decimals of a percentage."""
 LONG_AGO, LAST = 1e8, 2.5e11
 """Seconds below which a time counts from the start of something, not from 1970; the year 9,892."""
 
@@ -89,15 +87,10 @@ def many(n: int, noun: str) -> str:
 
 
 def percent(share: float) -> str:
-    """A share without decimals, unless it would then read as all or nothing.
+    """A share as people read it."""
+    from roadworthy import numbers
 
-    >>> percent(0.984), percent(1.0), percent(199 / 200), percent(1 / 300), percent(0.0)
-    ('98%', '100%', '99.5%', '0.3%', '0%')
-    """
-    digits = 0
-    while 0.0 < share < 1.0 and digits < MOST_DIGITS and f"{share:.{digits}%}" in ("0%", "100%"):
-        digits += 1
-    return f"{share:.{digits}%}"
+    return numbers.value(share, "percent")
 
 
 def cost_of(unit: str) -> str:

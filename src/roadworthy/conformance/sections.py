@@ -29,9 +29,11 @@ def declares_what_others_do_not(component: Component) -> Iterator[str]:
     for key in section.keys:
         if key not in composed().model_fields or key not in assessment_schema()["properties"]:
             yield f"its key {key!r} is not in the model of the assessment file"
-    taken = {q.name for other in others for q in other.quantities} | set(components("measures"))
+    taken = {q.name for other in others for q in other.quantities}
+    measures = {name: c.traits.get("of", ("",))[0] for name, c in components("measures").items()}
     for quantity in section.quantities:
-        if quantity.name in taken:
+        clash = quantity.name in measures and quantity.of in ("", measures[quantity.name])
+        if quantity.name in taken or clash:
             yield f"the quantity {quantity.name!r} is another section's, or a measure"
         if not quantity.meaning:
             yield f"the quantity {quantity.name!r} has no meaning; say in a sentence what it is"

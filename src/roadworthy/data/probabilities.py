@@ -43,7 +43,8 @@ def probabilities(scores: np.ndarray) -> np.ndarray:
         return scores
     rounded = distributions(scores) & ~whole
     result = np.where(whole[:, None], scores, 0.0)
-    result[rounded] = _nearest(scores[rounded])
+    if rounded.any():
+        result[rounded] = _nearest(scores[rounded])
     others = scores[~(whole | rounded)]
     if len(others):
         shifted = np.exp(others - others.max(axis=1, keepdims=True))

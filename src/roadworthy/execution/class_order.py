@@ -16,6 +16,7 @@ import numpy as np
 from roadworthy.analysis.class_order import suspected_order
 from roadworthy.data.samples import Dataset
 from roadworthy.data.values import CLASS_SCORES, LABEL
+from roadworthy.measures.classification import predicted
 from roadworthy.registry import did_you_mean
 from roadworthy.spec import Assessment
 from roadworthy.subject.system import System
@@ -134,12 +135,10 @@ def check_class_order(
     if not width:
         return []
     _check_width(spec, order, width, test)
-    answered = np.full(len(scores), -1, dtype=np.int64)
-    sound = np.isfinite(scores).all(axis=1)
-    answered[sound] = scores[sound].argmax(axis=1)
-    if sound.any() and len(np.unique(answered[sound])) == 1 and len(np.unique(labels)) > 1:
-        only = _name(order, int(answered[sound][0]))
-        return [f"Every answer is {only}, whatever the case."]
+    answered = predicted(scores)
+    given = np.unique(answered[answered >= 0])
+    if len(given) == 1 and len(np.unique(labels)) > 1:
+        return [f"Every answer is {_name(order, int(given[0]))}, whatever the case."]
     found = suspected_order(answered, labels, width, test.groups)
     if found is None:
         return []

@@ -404,7 +404,7 @@ def resolve(
     sets, notes = _loaded(spec, circumstances, data)
     notes += _training_notes(spec, sets) if subject is None else []
     evidence = SubjectEvidence()
-    system = _fitting(spec, subject or _subject(spec, evidence), sets["test"])
+    system = _fitting(spec, subject or load_subject(spec, evidence), sets["test"])
     order, sets = class_order(spec, system, sets)
     _check_classes(spec, sets)
     _check_circumstances(spec, circumstances, system, sets["test"])
@@ -501,7 +501,8 @@ def _training_notes(spec: Assessment, sets: Mapping[str, Dataset]) -> list[str]:
         return [n for r, d in judging.items() for n in check_roles({"train": trained_on, r: d})]
 
 
-def _subject(spec: Assessment, evidence: SubjectEvidence) -> System:
+def load_subject(spec: Assessment, evidence: SubjectEvidence) -> System:
+    """The subject that the file names; what it opens on the way is noted."""
     adapter = registry.get("adapters", spec.adapter)
     known = {k: v for k, v in spec.subject.items() if k not in ("task", "name", spec.adapter)}
     if "classes" not in adapter.parameters:

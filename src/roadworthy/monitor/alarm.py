@@ -6,7 +6,7 @@ While an alarm is on the burden is lifted: it is cleared if the risk is likely t
 
 If events are autocorrelated, tau of them say as much as one: the alarm then reads more events than its
 window, and takes its burden from a table over tau. While there is no estimate, an alarm that is on is
-not cleared; if that lasts for a whole window, it is an alarm of its own ("cannot tell").
+not cleared; if that lasts for a whole window, it is an alarm of its own ("no estimate").
 
 >>> table = ((1.0, 100, 9.0), (4.0, 100, 5.0), (400.0, 10_000, 6.0))
 >>> rule = AlarmRule(100, 50, "1 per month", 1000.0, table)
@@ -134,7 +134,7 @@ class Alarm:
     event: int
     """How many events had been counted."""
     kind: str
-    """raised, cleared, cannot tell or can tell"""
+    """raised, cleared, no estimate or estimates again"""
     exceedance: float | None = None
     """P(risk > tolerable) of the events that were read; None if they allow no estimate."""
     risk: float | None = None
@@ -226,7 +226,7 @@ class Watch:
     scores: CellScores
     active: bool = False
     """Whether an alarm is on."""
-    cannot_tell: bool = False
+    no_estimate: bool = False
     """Whether there has been no estimate for so long that it is an alarm."""
     doubted: int | None = None
     """The event since which there is no estimate; None if there is one."""
@@ -270,7 +270,7 @@ class Watch:
 
     def look_again(self, state: State) -> list[Alarm]:
         """Begin anew with what a state holds, after a merge: one look at its last window."""
-        self.active, self.doubted, self.cannot_tell = False, None, False
+        self.active, self.doubted, self.no_estimate = False, None, False
         self.looked, self.said = state.counted, []
         self._read_time(state.recent.cell, state.counted, keep=False)
         if len(state.recent) >= self.rule.window and state.counted >= self.first:
@@ -393,12 +393,12 @@ class Watch:
         position = end + state.gone
         if reason is None:
             self.doubted = None
-            if self.cannot_tell:
-                self._say(state, end, "can tell")
+            if self.no_estimate:
+                self._say(state, end, "estimates again")
         elif self.doubted is None:
             self.doubted = position
-        elif not self.cannot_tell and position - self.doubted >= self.rule.window:
-            self._say(state, end, "cannot tell", reason)
+        elif not self.no_estimate and position - self.doubted >= self.rule.window:
+            self._say(state, end, "no estimate", reason)
 
     def _say(self, state: State, end: int, kind: str, reason: str = "") -> None:
         """Note an alarm with the figures of the events that were read."""
@@ -406,7 +406,7 @@ class Watch:
         when = float(state.recent.time[end - 1]), end + state.gone, kind
         if doubt := reason or self._doubts(state, [end])[0]:
             # That scores match no calibrated condition is why it is raised; the cost is unknown.
-            shown = doubt if kind in ("raised", "cannot tell") else ""
+            shown = doubt if kind in ("raised", "no estimate") else ""
             self.said.append(Alarm(*when, reason=shown, read=length))
         else:
             estimator, cells = self.bundle.estimator, state.recent.cell
@@ -424,4 +424,4 @@ class Watch:
         if kind in ("raised", "cleared"):
             self.active = kind == "raised"
         else:
-            self.cannot_tell = kind == "cannot tell"
+            self.no_estimate = kind == "no estimate"

@@ -6,7 +6,7 @@ state that they must lead to. A file that was changed, cut off, or that leads to
 machine is refused.
 
 >>> str(Coverage(0.95, 0.98, 96, rate=0.74))
-'accuracy held in 98% of 96 windows, the share shifted in 74% (kinds left out in turn), nominal 95%'
+'accuracy held in 98.0% of 96 windows, the share shifted in 74.0% (kinds left out in turn), nominal 95%'
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class Coverage:
     """The same of intervals of the share that is shifted; None if it was not counted."""
 
     def __str__(self) -> str:
-        rate = "" if self.rate is None else f", the share shifted in {self.rate:.0%}"
-        held = f"accuracy held in {self.observed:.0%} of {self.windows:,} windows"
+        rate = "" if self.rate is None else f", the share shifted in {self.rate:.1%}"
+        held = f"accuracy held in {self.observed:.1%} of {self.windows:,} windows"
         return f"{held}{rate} ({self.on}), nominal {self.nominal:.0%}"
 
 

@@ -285,7 +285,7 @@ def left_out(
         windowed = [np.bincount(at[at >= 0], minlength=calibration.cells) for at in cells[picked]]
         found = Estimator(calibration, accuracy_tree()).estimate(windowed)
         right, shifted = judged.correct[picked].mean(axis=1), mine[picked].mean(axis=1)
-        known = np.array([reason is None for reason in found.cannot_tell])
+        known = np.array([reason is None for reason in found.no_estimate])
         held = (found.accuracy_low <= right) & (right <= found.accuracy_high)
         covered += int((known & held).sum())
         held = (found.rate_low <= shifted) & (shifted <= found.rate_high)

@@ -11,10 +11,11 @@ Taken(accepted=5, repeated=1, late=0, unscored=1, ahead=0)
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import add
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -70,6 +71,28 @@ class Events:
     def __post_init__(self) -> None:
         if (self.columns is None) == (self.cells is None):
             raise EventError("Events need either columns of scores or cells. Give one of the two.")
+
+
+class ScoredAnswer(Protocol):
+    """An answer with the scores of supervisors, such as `roadworthy.Supervised` gives."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def time(self) -> float: ...
+    @property
+    def subject(self) -> str: ...
+    @property
+    def scores(self) -> Mapping[str, float]: ...
+
+
+Given = Events | ScoredAnswer | Sequence[ScoredAnswer]
+
+
+def monitored_scores(answer: ScoredAnswer, names: Sequence[str]) -> dict[str, float]:
+    """The scores of an answer that a monitor reads; NaN for one that is infinite or not there."""
+    found = {name: answer.scores.get(name, math.nan) for name in names}
+    return {name: score if math.isfinite(score) else math.nan for name, score in found.items()}
 
 
 def plain_ids(ids: Sequence[Any] | NDArray[Any]) -> Sequence[Id]:

@@ -42,7 +42,7 @@ TEMPLATES = {
     "unscored": "{n:,} of {events:,} events are not used, since {they} {why}.",
     "too few scored": "{gone:,} of {events:,} events {why}",
     "contradiction": "Labels give an accuracy of {labels}, scores {scores}: {what}.",
-    "covered": "Labels represent {share:.0%} of the events. The rest is estimated from scores.",
+    "covered": "Labels represent {share:.1%} of the events. The rest is estimated from scores.",
     "alike": "Events are autocorrelated: {time:.1f} events carry as much information as one "
     "independent event.",
     "late": "{n:,} events were refused as late. Check the clocks.",
@@ -61,7 +61,7 @@ TEMPLATES = {
     "{tolerable:.4g}.",
     "clean is dear": "Clean data cost {clean:.4g}, and the limit is {tolerable:.4g}: an alarm is "
     "raised if there is shift, and may not be cleared; raise the limit or improve the subject",
-    "narrow": "On unseen kinds of shift, intervals hold in {observed:.0%} of windows, not in "
+    "narrow": "On unseen kinds of shift, intervals hold in {observed:.1%} of windows, not in "
     "{nominal:.0%}: read them as too narrow; add kinds of shift",
     "one kind": "{kind} is the only kind of shift{enough}: estimates under any other kind are a "
     "guess; add rows of other kinds",
@@ -178,7 +178,7 @@ def rule_notes(
         found.append(note("clean is dear", clean=clean, tolerable=tolerable))
     if not_due:
         found.append(note("not due", kinds=" or ".join(not_due), tolerable=tolerable))
-    shares = [f"{p:.0%} ({kind})" for kind, p in detects if p < NOTICED and kind not in not_due]
+    shares = [f"{p:.1%} ({kind})" for kind, p in detects if p < NOTICED and kind not in not_due]
     if shares:
         found.append(note("missed", shares=", ".join(shares)))
     return tuple(found)

@@ -36,10 +36,13 @@ from roadworthy.monitor.events import (
     Cells,
     EventError,
     Events,
+    Given,
     Id,
+    ScoredAnswer,
     Taken,
     checked_cells,
     checked_times,
+    monitored_scores,
     plain_id,
     plain_ids,
     shown_id,
@@ -94,7 +97,7 @@ class RiskState:
     log_odds: float | None
     """Of the same."""
     strangeness: float
-    cannot_tell: str | None
+    no_estimate: str | None
     """Why there is no estimate; None if there is one."""
     tolerable: float | None
     unit: str
@@ -139,7 +142,7 @@ class Monitor:
             name=replica,
         )
         self.alarms: list[Alarm] = []
-        """Alarms raised and cleared, "cannot tell" and "can tell": the last ten thousand."""
+        """Alarms raised and cleared, "no estimate" and "estimates again": the last ten thousand."""
         self._watch = Watch(bundle, bundle.alarm, self.scores) if bundle.alarm else None
         self._by_labels = LabelAlarm()
         self._time_held = (0, 1.0)
@@ -165,9 +168,9 @@ class Monitor:
         return self._by_labels.on
 
     @property
-    def cannot_tell(self) -> bool:
+    def no_estimate(self) -> bool:
         """Whether there has been no estimate for so long that it is an alarm."""
-        return self._watch is not None and self._watch.cannot_tell
+        return self._watch is not None and self._watch.no_estimate
 
     @property
     def autocorrelation_time(self) -> float:
@@ -178,7 +181,7 @@ class Monitor:
         return self._time_held[1]
 
     @property
-    def rings(self) -> str | None:
+    def alarm_condition(self) -> str | None:
         """When the alarm is raised on this stream, or cleared; None without one."""
         if self._watch is None:
             return None
@@ -192,9 +195,9 @@ class Monitor:
         return f"alarm from {expit(rule.on):.0%}{proof}"
 
     def update(
-        self, events: Events, *, subject: str | None = None, now: float | None = None
+        self, events: Given, *, subject: str | None = None, now: float | None = None
     ) -> Taken:
-        """Count events, and look whether an alarm is due.
+        """Count events, or the answers of a supervised subject, and look whether an alarm is due.
 
         A call is counted whole or not at all: an infinite score, a time that is not finite or an
         unknown cell is refused with the event's id. `now` is the clock that events are compared
@@ -202,6 +205,11 @@ class Monitor:
         wrong clock would make all others late.
         """
         self._check_subject(subject)
+        if not isinstance(events, Events | Sequence):
+            scores = monitored_scores(events, self.bundle.calibration.names)
+            return self.update_one(events.id, events.time, scores, subject=events.subject, now=now)
+        if not isinstance(events, Events):
+            events = self._answered(events)
         cells = self._cells(events)
         n = len(cells)
         if events.id is not None and len(events.id) != n:
@@ -389,15 +397,15 @@ class Monitor:
         found = []
         for i, reading in enumerate(readings):
             few = messages.too_few_scored(bundle.calibration, reading.n, reading.first)
-            cannot_tell = few or estimates.cannot_tell[i]
+            no_estimate = few or estimates.no_estimate[i]
             names = (*FIGURES, "strangeness")
             figures: dict[str, Any] = {n: float(getattr(estimates, n)[i]) for n in names}
             log_odds = float(estimates.log_odds[i])
-            if cannot_tell:
+            if no_estimate:
                 # Whoever reads a number believes it, whatever stands beside it.
                 figures, log_odds = figures | dict.fromkeys(FIGURES, math.nan), math.nan
             known = math.isfinite(log_odds)
-            by_scores = None if cannot_tell else [figures[name] for name in FIGURES[3:6]]
+            by_scores = None if no_estimate else [figures[name] for name in FIGURES[3:6]]
             notes = messages.window_notes(bundle, reading, audited, by_scores)
             found.append(
                 RiskState(
@@ -407,7 +415,7 @@ class Monitor:
                     **figures,
                     exceedance=float(expit(log_odds)) if known else None,
                     log_odds=log_odds if known else None,
-                    cannot_tell=cannot_tell,
+                    no_estimate=no_estimate,
                     alarm=self.alarm,
                     audited=audited,
                     **{name: getattr(bundle, name) for name in OF_BUNDLE},
@@ -431,6 +439,15 @@ class Monitor:
         if subject is not None and subject not in self.bundle.called:
             watched = " or ".join(map(repr, self.bundle.called))
             raise EventError(f"These events are of {subject!r}; this monitor watches {watched}.")
+
+    def _answered(self, answers: Sequence[ScoredAnswer]) -> Events:
+        """Answers as events; those of another subject are refused."""
+        for subject in dict.fromkeys(answer.subject for answer in answers):
+            self._check_subject(subject)
+        names = self.bundle.calibration.names
+        rows = [monitored_scores(answer, names) for answer in answers]
+        columns = {name: [row[name] for row in rows] for name in names}
+        return Events([a.id for a in answers], [a.time for a in answers], columns=columns)
 
     def _cells(self, events: Events) -> Cells:
         if events.cells is not None:

@@ -55,7 +55,7 @@ class ReplayedWindow(NamedTuple):
     @property
     def told(self) -> bool:
         """Whether it has an estimate."""
-        return self.state.cannot_tell is None
+        return self.state.no_estimate is None
 
     @property
     def truth(self) -> float:
@@ -77,7 +77,7 @@ class ReplayedWindow(NamedTuple):
             "n": float(state.n),
             "effective_n": state.effective_n,
             **{name: _plain(getattr(state, name)) for name in names},
-            "cannot_tell": state.cannot_tell,
+            "no_estimate": state.no_estimate,
             "truth": _plain(self.truth),
             "truth_known": self.known,
         }
@@ -124,7 +124,7 @@ class Replay:
     @property
     def complete(self) -> bool:
         """Whether every part of the stream has an estimate."""
-        silent = any(alarm.kind == "cannot tell" for alarm in self.alarms)
+        silent = any(alarm.kind == "no estimate" for alarm in self.alarms)
         return all(w.told for w in self.windows) and not silent
 
     @property

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from roadworthy import numbers
 from roadworthy.report.blocks import ReportError
 
-__all__ = ["ReportError"]
+__all__ = ["ReportError", "numbers"]

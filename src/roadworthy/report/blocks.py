@@ -16,8 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from roadworthy import numbers
 from roadworthy.finding import Finding
-from roadworthy.report import numbers
 from roadworthy.store.record import Pair
 
 WIDE, NARROW = 920.0, 336.0

@@ -14,14 +14,16 @@ import functools
 import hashlib
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import shutil
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from roadworthy import numbers
 from roadworthy.registry import register
-from roadworthy.report import numbers, wording
+from roadworthy.report import wording
 from roadworthy.report.blocks import Block, Heading, Pictures, ReportError
 from roadworthy.report.charts import palette
 from roadworthy.report.page import page
@@ -34,11 +36,17 @@ HERE = Path(__file__).parent
 LIMIT = 3_000_000
 """Bytes of a report: it must open on a phone and travel by mail."""
 MEDIA_BUDGET = 2_000_000
-MOST_PAIRS = 120
-"""More pairs than this are not looked at in a page."""
 LONGEST_TEXT = 600
 PIXEL_ART = 96
 """Below this many pixels a side a picture is enlarged with hard edges, so that what the subject saw is seen."""
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+QUIET = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--no-pdf-header-footer"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+)
+"""A report is a page of ours without foreign script; a container often has no sandbox."""
+PATIENCE_S = 120
 
 
 @register("reports", "html", file="report.html")
@@ -96,10 +104,17 @@ def _rendered(run: Record, blocks: Sequence[Block], media: Mapping[int, ShownPai
         most_notes=wording.MOST_NOTES,
         media=media,
         dropped=0 if media is None else pairs - len(media),
-        style=palette.css() + _asset("report.css"),
+        style=palette.css() + _asset("report.css") + _foot(run),
         script=script,
         script_hash=f"sha256-{digest}",
     )
+
+
+def _foot(run: Record) -> str:
+    """What stands at the foot of printed pages, in signs that mean nothing to CSS."""
+    named = f"{run.name} {run.subject.version}".strip()
+    words = re.sub(r"[^\w .,@+-]", " ", f"{named}, run {run.key[:12]}")
+    return f'@page{{@bottom-left{{content:"{words}";font:8pt sans-serif;color:#56616e}}}}'
 
 
 def _facts(run: Record) -> list[tuple[str, str, list[str], str]]:
@@ -111,9 +126,10 @@ def _facts(run: Record) -> list[tuple[str, str, list[str], str]]:
             shown = numbers.estimate(f.value, f.interval, f.n, wording.style_of(run, quantity))
             ends = f"{shown.interval} at {shown.confidence}" if f.interval else ""
             name = f"{quantity.replace('_', ' ')}, clean"
-            found.append((name, shown.value, [ends, f"n = {shown.n}"], shown.title))
-    circumstances = wording.plural(len(run.circumstances), "circumstance")
-    many = [f"{circumstances},", wording.plural(len(run.slices), "slice")]
+            cases = wording.cases_of(f.n, f.groups, wording.unit_of(run))
+            found.append((name, shown.value, [ends, cases], shown.title))
+    circumstances = numbers.plural(len(run.circumstances), "circumstance")
+    many = [f"{circumstances},", numbers.plural(len(run.slices), "slice")]
     found.append(("cases", numbers.count(run.cases.total), many, ""))
     failed = "counted as wrong" if run.cases.failed else "every case was answered"
     found.append(("cases without an answer", numbers.count(run.cases.failed), [failed], ""))
@@ -125,12 +141,12 @@ def _facts(run: Record) -> list[tuple[str, str, list[str], str]]:
 def _embedded(run: Record, blocks: Sequence[Block], budget: int) -> dict[int, ShownPair]:
     """The pairs, by id, whose pictures fit into the budget (bytes in the page).
 
-    Galleries take turns, and in each every circumstance gets its first pair before any gets its second.
+    Galleries take turns, in the order of their pairs.
     """
     left, chosen = budget, {}
-    galleries = [_in_turn(b.pairs) for b in blocks if isinstance(b, Pictures)]
+    galleries = [b.pairs for b in blocks if isinstance(b, Pictures)]
     queue = [pair for turn in zip_longest(*galleries) for pair in turn if pair is not None]
-    for pair in queue[:MOST_PAIRS]:
+    for pair in queue:
         cost = sum(_cost(run, name) for name in (pair.original, pair.made))
         if cost <= left:
             left -= cost
@@ -145,16 +161,6 @@ def mime(content: bytes) -> str | None:
         if content.startswith(start):
             return kind
     return "image/webp" if content[:4] == b"RIFF" and content[8:12] == b"WEBP" else None
-
-
-def _in_turn(pairs: Iterable[Pair]) -> list[Pair]:
-    """One of each circumstance, then the second of each, and so on."""
-    seen: dict[str, int] = {}
-    turns = []
-    for i, pair in enumerate(pairs):
-        seen[pair.circumstance] = seen.get(pair.circumstance, 0) + 1
-        turns.append((seen[pair.circumstance], i, pair))
-    return [pair for _, _, pair in sorted(turns, key=lambda t: t[:2])]
 
 
 def _file(run: Record, name: str) -> Path:
@@ -197,9 +203,36 @@ def _template() -> jinja2.Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(marks=wording.MARKS, plural=wording.plural, kind=_kind, id=id)
+    known = {"marks": wording.MARKS, "plural": numbers.plural, "sure": _sure, "kind": _kind}
+    environment.globals.update(known, id=id)
     environment.filters.update(level=numbers.level, breakable=_breakable, ticked=_ticked)
     return environment.get_template("report.html.j2")
+
+
+def _sure(confidence: float) -> str:
+    """What a subject says of itself, no more exactly than is of use."""
+    return ">99.9%" if confidence > 0.999 else numbers.value(confidence, "percent")
+
+
+def printed(page: Path) -> bytes:
+    """A page as PDF, by an installed Chromium that loads nothing else."""
+    import subprocess
+    import tempfile
+
+    chromium = next(filter(None, map(shutil.which, BROWSERS)), None)
+    kept = f"The report is written as {page}: print it from any browser."
+    if chromium is None:
+        how = "apt install chromium, or brew install --cask chromium"
+        raise ReportError(f"PDF needs Chromium or Chrome, and none is installed ({how}). {kept}")
+    with tempfile.TemporaryDirectory(prefix="roadworthy-") as folder:
+        target = Path(folder) / "report.pdf"
+        flags = [*QUIET, f"--user-data-dir={folder}/profile", f"--print-to-pdf={target}"]
+        command = [chromium, *flags, page.resolve().as_uri()]
+        try:
+            subprocess.run(command, capture_output=True, timeout=PATIENCE_S, check=True)
+            return target.read_bytes()
+        except (subprocess.SubprocessError, OSError) as error:
+            raise ReportError(f"No PDF: {error}. {kept}") from error
 
 
 def _kind(block: Any) -> str:

@@ -13,8 +13,8 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree
 
+from roadworthy import numbers
 from roadworthy.registry import register
-from roadworthy.report import numbers
 from roadworthy.report.wording import bound_note, settle, style_of
 from roadworthy.store.record import ClaimRecord, Judged, Record
 
@@ -72,7 +72,7 @@ def _case(
     if judged.status == "met":
         return 0
     style = style_of(run, claim.quantity)
-    shown = numbers.estimate(judged.value, judged.interval, judged.n, style)
+    shown = numbers.estimate(judged.value, judged.interval, judged.n, style, ends="bounds")
     side = "at least" if claim.direction == "min" else "at most"
     message = f"{judged.status}: {shown.value}, limit {side} {numbers.limit(claim.limit, style)}"
     if judged.bound is not None:

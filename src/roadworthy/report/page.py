@@ -14,9 +14,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from roadworthy import registry
+from roadworthy import numbers, registry
 from roadworthy.finding import Finding
-from roadworthy.report import numbers, wording
+from roadworthy.report import wording
 from roadworthy.report.blocks import (
     Block,
     Cell,
@@ -67,14 +67,11 @@ def claim_blocks(run: Record) -> list[Block]:
         return [*blocks, Text(none, "empty")]
     sure = {c.confidence for c in run.claims}
     at = f"at {numbers.confidence(sure.pop())}" if len(sure) == 1 else "at the claim's confidence"
-    several = (
-        " The interval of a claim over several places holds at all of them at once, so it may cross the limit of a "
-        "claim that is met: met needs the bound of each place only."
-    )
+    several = " A claim over several places is met if each place is; a breach is corrected for their number."
     blocks.append(
         Text(
             f"A claim is met if its pessimistic one-sided bound ({at}) keeps the limit, breached if even the optimistic "
-            "bound does not, else inconclusive. Under each value: its interval."
+            "bound does not, else inconclusive. Under each value: from the lower to the upper of these bounds."
             + (several if any(c.members for c in run.claims) else ""),
             "lead",
         )
@@ -82,8 +79,8 @@ def claim_blocks(run: Record) -> list[Block]:
     rows = [_chart_row(run, c) for c in run.claims]
     caption = (
         "Value (disc: met, diamond: breached, circle: inconclusive) and the bound that decided (end of the thick bar) "
-        "against the limit (tick; the arrow points to the side that holds). Thin grey bar: the interval. Small grey "
-        "circles: the places of a claim over several."
+        "against the limit (tick; the arrow points to the side that holds). Thin grey bar: from the lower to the upper "
+        "bound. Small grey circles: the places of a claim over several."
     )
     blocks.append(
         Chart(
@@ -91,12 +88,6 @@ def claim_blocks(run: Record) -> list[Block]:
             caption,
             lambda width: claims_chart(rows, title="Claims against their limits", width=width),
         )
-    )
-    levels = {c.interval.confidence for c in run.claims if c.interval}
-    under = (
-        f" Under the value: its interval at {numbers.confidence(levels.pop())}."
-        if len(levels) == 1
-        else ""
     )
     urgent = sorted(run.claims, key=lambda c: STATUSES.index(c.status))
     columns = [Column("Claim", number=False), Column("Status", number=False), Column("Value")]
@@ -108,7 +99,7 @@ def claim_blocks(run: Record) -> list[Block]:
             name="Claims",
             css="stack",
             brief=len(urgent),
-            caption=f"The one-sided bound decides.{under}",
+            caption="The bound decides. Under the value: from the lower to the upper bound.",
             rest="run.json has all",
         )
     )
@@ -117,23 +108,28 @@ def claim_blocks(run: Record) -> list[Block]:
 
 def _claim_row(run: Record, claim: ClaimRecord) -> list[Cell]:
     style = wording.style_of(run, claim.quantity)
-    status = wording.settle(run, claim) if claim.status == "inconclusive" else ""
+    status = wording.settle(run, claim)
     under = [claim.why, *([f"Corrected {claim.corrected}."] if claim.corrected else [])]
     return [
         Cell(claim.text, under, lead=claim.id, brief=status),
         Cell(claim.status, status, status=claim.status),
         *_numbers(claim, claim, style),
         Cell(f"{'≥' if claim.direction == 'min' else '≤'} {numbers.limit(claim.limit, style)}"),
-        Cell(numbers.count(claim.n)),
+        _cases(run, claim),
     ]
 
 
+def _cases(run: Record, judged: Judged) -> Cell:
+    """How many cases there are, and under it of how many groups."""
+    groups = numbers.plural(judged.groups, wording.unit_of(run)) if judged.groups else ""
+    return Cell(numbers.count(judged.n), groups)
+
+
 def _numbers(claim: ClaimRecord, judged: Judged, style: numbers.Style) -> list[Cell]:
-    shown = numbers.estimate(judged.value, judged.interval, judged.n, style)
-    ends = f"{shown.interval} at {shown.confidence}" if judged.interval else ""
+    shown = numbers.estimate(judged.value, judged.interval, judged.n, style, ends="bounds")
     note = wording.bound_note(claim, judged) if judged.bound is not None else ()
     return [
-        Cell(shown.value, ends, shown.title),
+        Cell(shown.value, shown.interval if judged.interval else "", shown.title),
         Cell(numbers.bound(judged.bound, claim.limit, style), note, strong=True),
     ]
 
@@ -142,26 +138,28 @@ def _members(run: Record, claim: ClaimRecord) -> Table:
     """The places of a claim over several."""
     style = wording.style_of(run, claim.quantity)
     side = "≥" if claim.direction == "min" else "≤"
+    undecided = any(m.status == "inconclusive" for m in claim.members)
     rows = [
         [
             Cell(m.about),
             Cell(m.status, status=m.status),
             *_numbers(claim, m, style),
-            Cell(numbers.count(m.n)),
-            Cell(wording.settle(run, claim, m) if m.status == "inconclusive" else ""),
+            _cases(run, m),
+            *([Cell(wording.settle(run, claim, m))] if undecided else []),
         ]
         for m in claim.members
     ]
     columns = [Column("Place", number=False), Column("Status", number=False), Column("Value")]
-    columns += [Column("Bound"), Column("n"), Column("To settle it", number=False)]
-    places = wording.plural(len(rows), "place")
+    columns += [Column("Bound"), Column("n")]
+    columns += [Column("To settle it", number=False)] if undecided else []
+    places = numbers.plural(len(rows), "place")
     fold = f"{claim.id} ({side} {numbers.limit(claim.limit, style)}) in each of {places}"
     return Table(columns, rows, fold=fold, rest="run.json has all")
 
 
 def _chart_row(run: Record, claim: ClaimRecord) -> ClaimRow:
     style = wording.style_of(run, claim.quantity)
-    shown = numbers.estimate(claim.value, claim.interval, claim.n, style)
+    shown = numbers.estimate(claim.value, claim.interval, claim.n, style, ends="bounds")
     bound = numbers.bound(claim.bound, claim.limit, style)
     note = (
         f"{claim.id}, {claim.text}: {claim.status}; {shown.value}, "
@@ -181,7 +179,6 @@ def _chart_row(run: Record, claim: ClaimRecord) -> ClaimRow:
         tuple(m.value for m in claim.members if m.value is not None),
         note,
         claim.bound,
-        shown.value,
     )
 
 
@@ -200,7 +197,7 @@ def _used(run: Record) -> list[Block]:
     facts = {
         "Task": subject.task,
         "Adapter": subject.adapter,
-        "Version": subject.version,
+        "Version": subject.version or "not stated",
         "Fingerprint": subject.fingerprint,
     }
     if subject.class_order:
@@ -254,7 +251,7 @@ def _data_row(role: str, data: DataRecord) -> list[Cell]:
         Cell(role),
         Cell(data.name),
         Cell(numbers.count(data.n)),
-        Cell(numbers.count(data.groups)),
+        Cell(numbers.count(data.groups), data.group),
         Cell(str(len(data.classes)) if data.classes else numbers.NONE),
         Cell(data.licence or "licence not stated", _file_name(data.source)),
         Cell(data.fingerprint, code=True),
@@ -288,7 +285,7 @@ def _method(run: Record) -> list[Block]:
         )
     if run.circumstances:
         read.append(
-            "Significance is exposure × likelihood × severity, 1 to 125, as the file has them."
+            "Risk priority is exposure × likelihood × severity, 1 to 125, as the file has them."
         )
     read += [f"{term}: {meaning}" for term, meaning in wording.glossary(run)]
     blocks += [Heading("How to read the numbers"), Text(read, "list")]
@@ -319,7 +316,7 @@ def _tally(run: Record, of: Callable[[Finding], Iterable[str]]) -> list[str]:
             counts[sentence] += 1
             names.setdefault(sentence, {})[finding.quantity] = None
     return [
-        f"{sentence} ({wording.plural(n, 'finding')}: {', '.join(list(names[sentence])[:4])}"
+        f"{sentence} ({numbers.plural(n, 'finding')}: {', '.join(list(names[sentence])[:4])}"
         f"{', …' if len(names[sentence]) > 4 else ''})"
         for sentence, n in counts.most_common(40)
     ]

@@ -1,7 +1,5 @@
 """The sentences of a report: verdict and reason, what an open claim needs, and notes made short.
 
->>> plural(1, "claim"), plural(1200, "case")
-('1 claim', '1,200 cases')
 >>> many = [f"slice site={s} has {n} cases, too few to be judged (30)" for s, n in zip("abc", "123")]
 >>> brief_notes(many)
 ['slice site=a has 1 cases, too few to be judged (30) (and 2 more like it)']
@@ -13,9 +11,11 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from roadworthy import numbers
+from roadworthy.claims import group_noun, more_to_settle
+from roadworthy.numbers import plural
 from roadworthy.registry import RegistryError, get
-from roadworthy.report import numbers
-from roadworthy.spec.limits import quantities
+from roadworthy.spec.limits import number_style, quantities
 from roadworthy.store.record import ClaimRecord, Judged, Record
 
 MARKS = {"met": "✓", "breached": "✗", "inconclusive": "?", "no claims": "–"}
@@ -44,15 +44,7 @@ def verdict(run: Record) -> Verdict:
 
 def style_of(run: Record, quantity: str) -> numbers.Style:
     """How a quantity's values are written: shares as percentages, their differences in points."""
-    share = run.measure.shape == "proportion"
-    if quantity == run.measure.name:
-        return "percent" if share else "plain"
-    known = quantities().get(quantity)
-    if known is None:
-        return "plain"
-    if known.style == "difference":
-        return "points" if share else "change"
-    return "percent" if known.style == "percent" else "plain"
+    return number_style(quantity, run.measure.name, run.measure.shape)
 
 
 def main_measure(run: Record) -> str:
@@ -68,16 +60,22 @@ def main_measure(run: Record) -> str:
             f"{numbers.interval(found.interval, style)} at {numbers.confidence(found.interval.confidence)}"
         )
     )
-    return f"{found.quantity} {numbers.value(found.value, style)} ({ends}), {cases_of(found.n, found.groups)}"
+    cases = cases_of(found.n, found.groups, unit_of(run))
+    return f"{found.quantity} {numbers.value(found.value, style)} ({ends}), {cases}"
 
 
-def cases_of(n: int, groups: int | None) -> str:
+def unit_of(run: Record) -> str:
+    """What a group of the test data is called: patient."""
+    return group_noun(run.data["test"].group if "test" in run.data else "")
+
+
+def cases_of(n: int, groups: int | None, unit: str) -> str:
     """How many cases there are, and of how many groups.
 
-    >>> cases_of(758, 60), cases_of(1, None)
-    ('758 cases of 60 groups', '1 case')
+    >>> cases_of(758, 60, "patient"), cases_of(1, None, "group")
+    ('758 cases of 60 patients', '1 case')
     """
-    return plural(n, "case") + (f" of {plural(groups, 'group')}" if groups else "")
+    return plural(n, "case") + (f" of {plural(groups, unit)}" if groups else "")
 
 
 def glossary(run: Record) -> list[tuple[str, str]]:
@@ -87,10 +85,9 @@ def glossary(run: Record) -> list[tuple[str, str]]:
     entries = (
         [(run.measure.name, f"{own} {run.measure.better.capitalize()} is better.")] if own else []
     )
-    known = quantities()
-    return entries + [
-        (name.replace("_", " "), q.meaning) for name, q in known.items() if name in occurring
-    ]
+    known = {name: q for name, q in quantities().items() if name in occurring}
+    known.pop(run.measure.name, None)
+    return entries + [(name.replace("_", " "), q.meaning) for name, q in known.items()]
 
 
 def _measured(name: str) -> str:
@@ -104,10 +101,12 @@ def _measured(name: str) -> str:
 def settle(run: Record, claim: ClaimRecord, judged: Judged | None = None) -> str:
     """What it would take to decide an inconclusive claim, or one place of it."""
     found = judged or claim
+    if found.status != "inconclusive":
+        return ""
     place = where(found.about, _slice_of(run, claim))
     smallest = int(run.spec.get("smallest_slice") or 0)
     if found.cases_to_settle is not None:
-        return f"needs about {plural(found.cases_to_settle, 'case')}{place}"
+        return f"needs about {more_to_settle(found, unit_of(run))}{place}"
     if found.interval is not None:
         return "too close to the limit to say how many cases would settle it"
     if found.n is not None and found.n < smallest and " of " in place:
@@ -138,7 +137,7 @@ def where(about: str, slice: str = "") -> str:
 
 def bound_note(claim: ClaimRecord, judged: Judged) -> list[str]:
     """Which bound it is: its side and confidence, and over how many places a breach was corrected."""
-    side = f"{claim.bound_side(judged.status)} bound at {numbers.confidence(claim.confidence)}"
+    side = f"{claim.bound_side(judged.status)} {numbers.confidence(claim.confidence)} bound"
     places = len(claim.members)
     return [
         side,
@@ -156,11 +155,6 @@ def intervals_at(run: Record) -> str:
         if found
         else ""
     )
-
-
-def plural(n: int, noun: str) -> str:
-    """A count with its noun."""
-    return f"{n:,} {noun}" + ("" if n == 1 else "s")
 
 
 def listed(names: Sequence[str]) -> str:

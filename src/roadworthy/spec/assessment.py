@@ -37,6 +37,7 @@ from pydantic import (
 from roadworthy import registry
 from roadworthy.cases.circumstance import MADE_BY
 from roadworthy.data.values import TASKS, Task
+from roadworthy.measures import for_values
 from roadworthy.registry import did_you_mean
 from roadworthy.spec import limits
 from roadworthy.spec.document import Document, SpecError
@@ -169,6 +170,8 @@ class Mixtures(NamedTuple):
 class ClaimSpec(Strict):
     """What must hold. One key names the quantity: ``accuracy: {min: 0.9}``."""
 
+    model_config = ConfigDict(serialize_by_alias=True)
+
     id: str = Field(description="What a hazard log points to")
     quantity: str = Field(
         "",
@@ -188,6 +191,10 @@ class ClaimSpec(Strict):
         default_factory=dict, description="Judge it on one slice: {site: B}"
     )
     supervisor: str = ""
+    class_: str | int = Field("", alias="class", description="The class that the quantity is of")
+    threshold: float | None = Field(
+        None, gt=0, le=1, description="Probability from which on the class is answered"
+    )
     no_worse_than: str = Field("", description="Folder of an earlier run")
     by: float = Field(0.0, ge=0, description="How much worse is still tolerated")
 
@@ -199,13 +206,14 @@ class ClaimSpec(Strict):
         claim = dict(raw)
         if claim.get("quantity"):
             return claim
-        named = [k for k in claim if k not in cls.model_fields]
+        known = _keys_of(cls)
+        named = [k for k in claim if k not in known]
         bounds = [k for k in named if isinstance(claim[k], Mapping)]
         if len(bounds) > 1:
             raise ValueError(
                 f"names several quantities ({', '.join(bounds)}); write one claim for each"
             )
-        bare = [k for k in named if not did_you_mean(k, cls.model_fields)]
+        bare = [k for k in named if not did_you_mean(k, known)]
         if bare and not bounds:
             limit = claim[bare[0]] if isinstance(claim[bare[0]], int | float) else 0.9
             side = limits.quantity_of(bare[0]).side
@@ -423,6 +431,11 @@ class Assessment(Strict):
         return tuple(map(str, found)) if isinstance(found, list) else ()
 
     @property
+    def group_column(self) -> str:
+        """The column that says what belongs together; empty if the file names none."""
+        return str(self.data.group or self.data.test.get("group") or "")
+
+    @property
     def measure_name(self) -> str:
         """The measure, or the task's own."""
         if self.measure is None:
@@ -541,20 +554,28 @@ class Assessment(Strict):
             for side, limit in (("min", claim.min), ("max", claim.max)):
                 if limit is not None:
                     limits.check_limit(claim.quantity, side, limit, measure=self.measure_name)
-        quantity = limits.quantity_of(claim.quantity)
+        quantity = limits.quantity_of(claim.quantity, self.measure_name)
+        if quantity.of not in ("", self.task.output.name):
+            gives, name = self.task.output.name, quantity.name
+            cure = f"; set measure: {name}" if name in for_values(gives, self.task.target) else ""
+            raise self.error(
+                ("claims", i, name), f"{name} is of {quantity.of}, and the task gives {gives}{cure}"
+            )
         every = {"": "", "circumstances": "circumstance"}.get(claim.every, "slice")
         named = {
             "circumstance": bool(claim.circumstance) or every == "circumstance",
             "slice": bool(claim.slice) or every == "slice",
             "supervisor": bool(claim.supervisor),
+            "class": claim.class_ != "",
+            "threshold": claim.threshold is not None,
         }
         for place, is_named in named.items():
             if is_named and place not in quantity.places:
                 of = "over all cases" if not quantity.places else f"not about a {place}"
-                key = place if getattr(claim, place) else "every"
+                key = "every" if place == every else place
                 raise self.error(("claims", i, key), f"{claim.quantity} is {of}; leave {key} out")
             if place in quantity.needs and not is_named:
-                more = {"supervisor": "supervisor: max_softmax"}.get(
+                more = {"supervisor": "supervisor: max_softmax", "class": "class: NAME"}.get(
                     place, "circumstance: NAME or every: circumstances"
                 )
                 raise self.error(("claims", i), f"{claim.quantity} is about a {place}; add {more}")
@@ -651,7 +672,12 @@ def _siblings(place: Place) -> list[str]:
         return list(whole.model_fields)
     model = _model_in(whole.model_fields[str(place[0])].annotation) or whole
     extra = list(registry.components("measures")) if model is ClaimSpec else []
-    return [*model.model_fields, *extra]
+    return [*_keys_of(model), *extra]
+
+
+def _keys_of(model: type[BaseModel]) -> list[str]:
+    """The keys of a part of the file, as they are written."""
+    return [field.alias or name for name, field in model.model_fields.items()]
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:

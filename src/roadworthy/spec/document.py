@@ -18,7 +18,7 @@ from typing import Any
 from roadworthy.registry import RegistryError
 
 Place = tuple[str | int, ...]
-IN_MEMORY = "<in memory>"
+WITHOUT_FILE = "<in memory>"
 """The name of a file that is none: its content was handed over as a mapping."""
 
 
@@ -90,7 +90,7 @@ class Document:
 
     def error(self, place: Sequence[str | int], message: str) -> SpecError:
         """An error that names file, line and field."""
-        known = self.path.name != IN_MEMORY
+        known = self.path.name != WITHOUT_FILE
         where = [f"{self.path}:{self.line_of(place)}"] if known else []
         return SpecError(": ".join([*where, *filter(None, [field_name(place)]), message]))
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from roadworthy import registry
 from roadworthy.claims import Quantity
+from roadworthy.numbers import Style
 
 
 def installed_sections() -> dict[str, Any]:
@@ -35,14 +36,29 @@ def measure_quantity(name: str) -> Quantity:
     return Quantity(name, "", better, low, high, "plain")  # type: ignore[arg-type]
 
 
-def quantity_of(name: str) -> Quantity:
-    """The quantity of that name: of a section, else a measure."""
-    return quantities().get(name) or measure_quantity(name)
+def quantity_of(name: str, measure: str = "") -> Quantity:
+    """The quantity of that name: the file's measure, of a section, else any measure."""
+    own = None if name == measure else quantities().get(name)
+    return own or measure_quantity(name)
+
+
+def number_style(quantity: str, measure: str, shape: str) -> Style:
+    """How a quantity is written: shares as percentages, their differences in points.
+
+    >>> number_style("difference", "accuracy", "proportion"), number_style("wer", "wer", "ratio")
+    ('points', 'plain')
+    """
+    share, known = shape == "proportion", quantities().get(quantity)
+    if quantity == measure or known is None:
+        return "percent" if share and quantity == measure else "plain"
+    if known.style == "difference":
+        return "points" if share else "change"
+    return known.style
 
 
 def check_limit(name: str, side: str, limit: float, *, measure: str) -> None:
     """Refuse a limit that cannot be kept, or cannot be broken."""
-    quantity = quantity_of(name)
+    quantity = quantity_of(name, measure)
     if quantity.one_way and side != quantity.side:
         shown = abs(limit) if quantity.low < 0 else limit
         way = "above" if quantity.side == "max" else "below"

@@ -40,10 +40,16 @@ log scale.
 >>> kept = kept_share(right, right)
 >>> round(kept.low, 3), round(kept.high, 3)
 (0.962, 1.04)
+
+How far answers agree with a class: precision, and F1 = 2 J / (1 + J) with J the share of right answers among
+the cases that are of the class or answered with it. Given how many such cases there are, both counts are
+binomial. In groups, those with most false answers may be missing from the sample: an end is then the wider one
+of that share over groups, and of the hit rate and the false-answer rate combined by MOVER.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Literal
 
@@ -54,6 +60,7 @@ from roadworthy.statistics.arguments import (
     Floats,
     Sided,
     binary_values,
+    check_choice,
     group_codes,
     open_sides,
     same_length,
@@ -61,6 +68,7 @@ from roadworthy.statistics.arguments import (
 )
 from roadworthy.statistics.clusters import (
     cluster_design,
+    clustered_proportion,
     discounted_size,
     group_sums,
     grouped_freedom,
@@ -247,6 +255,42 @@ def paired_rate_difference(
     return Interval(
         low, high, float(confidence), f"gains ({parts[0].method}) less losses ({parts[1].method})"
     )
+
+
+def agreement_interval(
+    truth: ArrayLike,
+    answered: ArrayLike,
+    groups: ArrayLike | None = None,
+    *,
+    of: str,
+    confidence: float = 0.95,
+    sided: Sided = "two",
+) -> Interval:
+    """The interval for precision or f1 of a class: which cases are of it, and which are answered with it."""
+    check_choice("of", of, ("precision", "f1"))
+    true, said = (binary_values(x, "truth and answers") == 1.0 for x in (truth, answered))
+    codes, count = group_codes(groups, len(true))
+    level = two_sided_level(confidence, sided)
+    exact = functools.partial(clustered_proportion, confidence=level, method="clopper_pearson")
+    among = said if of == "precision" else true | said
+    found = exact((true & said)[among], codes[among])
+    low, high, label = found.low, found.high, found.method
+    if count < len(true) and 0 < true.sum() < len(true):
+        hits, false = exact(said[true], codes[true]), exact(said[~true], codes[~true])
+        hit, alarm, odds = said[true].mean(), said[~true].mean(), (~true).sum() / true.sum()
+
+        def share(hit: float, alarm: float) -> float:
+            whole = alarm * odds + (hit if of == "precision" else 1.0)
+            return float(hit / whole) if whole > 0.0 else 0.0
+
+        value, label = share(hit, alarm), f"{label}, or hits and false answers combined (MOVER)"
+        down = math.hypot(value - share(hits.low, alarm), value - share(hit, false.high))
+        up = math.hypot(value - share(hits.high, alarm), value - share(hit, false.low))
+        low, high = max(min(low, value - down), 0.0), min(max(high, value + up), 1.0)
+    if of == "f1":
+        low, high = 2.0 * low / (1.0 + low), 2.0 * high / (1.0 + high)
+    low, high = open_sides(low, high, sided, least=0.0, most=1.0)
+    return Interval(low, high, float(confidence), label)
 
 
 def rate_quotient(

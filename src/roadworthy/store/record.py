@@ -139,6 +139,7 @@ class DataRecord(RecordPart):
     name: str = ""
     n: int = 0
     groups: int | None = None
+    group: str = Field(default="", description="The column that names them")
     classes: list[str] | None = None
     fingerprint: str = ""
     source: str = ""
@@ -174,7 +175,9 @@ class CircumstanceRecord(RecordPart):
     exposure: int | None = None
     likelihood: int | None = None
     severity: int | None = None
-    significance: float | None = Field(default=None, description="Exposure x likelihood x severity")
+    significance: float | None = Field(
+        default=None, description="Risk priority: exposure x likelihood x severity"
+    )
     description: str = ""
 
 
@@ -214,11 +217,16 @@ class Judged(RecordPart):
 
     status: Literal["met", "breached", "inconclusive"]
     value: Number = None
-    interval: StoredInterval | None = None
+    interval: StoredInterval | None = Field(
+        default=None,
+        description="From lower to upper one-sided bound, both at the claim's confidence",
+    )
     n: int | None = None
+    groups: int | None = None
     about: str = ""
     bound: Number = Field(default=None, description="The one-sided bound that decided")
-    cases_to_settle: int | None = None
+    cases_to_settle: int | None = Field(default=None, description="In all, n included")
+    groups_to_settle: int | None = None
     why: str = ""
 
 
@@ -246,9 +254,9 @@ def claim_record(judgement: Judgement) -> ClaimRecord:
     fields = {"n": 0} if decided is None else vars(decided)
     about = {
         name: getattr(claim, name)
-        for name in ("id", "quantity", "limit", "direction", "confidence")
+        for name in ("id", "text", "quantity", "limit", "direction", "confidence")
     }
-    verdict = {name: getattr(judgement, name) for name in ("text", "status", "why", "corrected")}
+    verdict = {name: getattr(judgement, name) for name in ("status", "why", "corrected")}
     places = [Judged(**vars(m)) for m in members] if len(members) > 1 else []
     return ClaimRecord(**{**fields, **about, **verdict, "members": places})
 
@@ -300,6 +308,9 @@ class Record(RecordPart):
         default_factory=dict, description="The assessment file, defaults filled in"
     )
     spec_text: str = ""
+    base: str = Field(
+        default="", description="The folder of the assessment file, seen from the run folder"
+    )
     intended_use: str = ""
     not_tested: list[str] = Field(default_factory=list)
     media: Literal["gallery", "none"] = "gallery"

@@ -55,6 +55,8 @@ class Now(NamedTuple):
     when: float
     windows: list[dict[str, Any]]
     tree: TreeNow
+    event: int
+    """The last event that they count."""
 
 
 class Restored(NamedTuple):
@@ -194,7 +196,7 @@ class Counting:
                     found[i] = self._added(found.get(i), taken, now)
                     totals.update(taken._asdict())
                     self._lateness.add(taken)
-                self.curve.follow(self.monitor, now=now, cannot_tell=self.late)
+                self.curve.follow(self.monitor, now=now, no_estimate=self.late)
         except Exception as error:
             # Labels are refused whole, before anything is counted: the monitor is as it was.
             self._undo(before, restore=counted or not isinstance(error, EventError))
@@ -278,7 +280,7 @@ class Counting:
         if self._lateness.judged < LEAST or bool(reason) == self._late_told:
             return
         self._late_told = bool(reason)
-        kind = "cannot tell" if reason else "can tell"
+        kind = "no estimate" if reason else "estimates again"
         alarm = Alarm(time=now, event=state.counted, kind=kind, reason=reason)
         view = views.alarm_view(alarm, self.bundle, replica=self.file.replica)
         self._send({**view, "key": f"{view['key']}-late-{state.taken.total}", "late": True})
@@ -292,7 +294,7 @@ class Counting:
 
     def read(self) -> bool:
         """Keep readings and go on with a snapshot that is due; whether there is more to do."""
-        self.curve.take(self.monitor, now=self.clock.now(), cannot_tell=self.late)
+        self.curve.take(self.monitor, now=self.clock.now(), no_estimate=self.late)
         try:
             self._keep_readings()
         finally:  # also if there is no room for readings: this may make some
@@ -333,10 +335,10 @@ class Counting:
             states = {name: self.monitor.risk(name) for name in self.bundle.windows.names}
             windows = [views.risk_view(state) for state in states.values()]
             tree = tree_now(self.monitor, states[self.bundle.watched])
-            known = self._now = Now(at, moment, windows, tree)
+            known = self._now = Now(at, moment, windows, tree, self.monitor.state.counted)
         if not self.late:
             return known
-        windows = [views.without_figures(w, cannot_tell=self.late) for w in known.windows]
+        windows = [views.without_figures(w, no_estimate=self.late) for w in known.windows]
         tree = tree_now(self.monitor, known.tree.state, late=self.late)
         return known._replace(windows=windows, tree=tree)
 
@@ -365,12 +367,13 @@ class Counting:
             "bundle": self.bundle.id,
             "replica": self.file.replica,
             "now": self.clock.now(),
+            "event": said.event,
             "newest": views.plain(state.newest),
             "total": {**state.taken._asdict(), "labels": state.labels.counted},
             "alarm": self.monitor.alarm,
             "alarm_by_labels": self.monitor.alarm_by_labels,
             "alarm_by_scores": views.alarm_by_scores(self.monitor),
-            "rings": self.monitor.rings,
+            "alarm_condition": self.monitor.alarm_condition,
             "mostly_refused": bool(self.late),
             "windows": said.windows,
             "history": self.file.readings(after=after, after_event=after_event),
@@ -402,4 +405,4 @@ class Counting:
 def _told_late(alarms: Sequence[dict[str, Any]]) -> bool:
     """Whether the last alarm about refused events said that they are."""
     kinds = [alarm["kind"] for alarm in alarms if alarm.get("late")]
-    return kinds[-1:] == ["cannot tell"]
+    return kinds[-1:] == ["no estimate"]

@@ -58,13 +58,13 @@ class Curve:
         size = math.ceil(n / parts)
         return (batch.part(first, first + size) for first in range(0, n, size))
 
-    def follow(self, monitor: Monitor, *, now: float, cannot_tell: str) -> None:
+    def follow(self, monitor: Monitor, *, now: float, no_estimate: str) -> None:
         """Take a point if the alarm has looked again since the last one, and it may cost that."""
         due = monitor.state.counted - self.upto >= stride_of(monitor)
         if due and self.affordable():
-            self.take(monitor, now=now, cannot_tell=cannot_tell)
+            self.take(monitor, now=now, no_estimate=no_estimate)
 
-    def take(self, monitor: Monitor, *, now: float, cannot_tell: str) -> None:
+    def take(self, monitor: Monitor, *, now: float, no_estimate: str) -> None:
         """Take a point, unless nothing was counted since the last one.
 
         None is later than `now`: an event whose clock is ahead would hold all points there.
@@ -73,7 +73,7 @@ class Curve:
         if counted == self.upto:
             return
         began = self._clock()
-        point = views.reading_view(monitor, cannot_tell=cannot_tell or None)
+        point = views.reading_view(monitor, no_estimate=no_estimate or None)
         self.upto = counted
         if point["time"] is not None:
             self.unkept.append({**point, "time": min(point["time"], now)})

@@ -56,7 +56,7 @@ AUDITED = (
     ("accuracy_high", "Upper end of its interval."),
     ("labels", "Labels on which they rest."),
 )
-ALARMS = ("raised", "cleared", "cannot tell", "can tell")
+ALARMS = ("raised", "cleared", "no estimate", "estimates again")
 OUTCOMES = ("accepted", "repeated", "late", "unscored", "ahead")
 
 Sample = tuple[Mapping[str, str], float | None]
@@ -207,10 +207,10 @@ def _windows(page: Page, counting: Counting) -> None:
         samples = [({"window": w["window"]}, w[name]) for w in windows]
         page.add(f"roadworthy_{name}", "gauge", help, samples)
     page.add(
-        "roadworthy_cannot_tell",
+        "roadworthy_no_estimate",
         "gauge",
         "Whether there is no estimate for a window: then its figures are NaN.",
-        [({"window": w["window"]}, w["cannot_tell"] is not None) for w in windows],
+        [({"window": w["window"]}, w["no_estimate"] is not None) for w in windows],
     )
     audited = [(w["window"], w["audited"]) for w in windows if w["audited"] is not None]
     for name, help in AUDITED:
@@ -231,7 +231,7 @@ def _alarms(page: Page, counting: Counting) -> None:
     page.add(
         "roadworthy_alarms_total",
         "counter",
-        "Alarms since the start; cannot tell: no estimate for a whole window.",
+        "Alarms since the start; no estimate: no estimate for a whole window.",
         [({"kind": kind}, counting.totals[f"alarms {kind}"]) for kind in ALARMS],
     )
 

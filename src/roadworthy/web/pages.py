@@ -11,6 +11,7 @@ from html import escape
 from importlib import resources
 from typing import NamedTuple
 
+from roadworthy import numbers
 from roadworthy.monitor import Bundle, Monitor, RiskState
 from roadworthy.report.charts import event_tree
 from roadworthy.report.charts.palette import css
@@ -52,7 +53,7 @@ class TreeNow(NamedTuple):
 
 def tree_now(monitor: Monitor, state: RiskState, *, late: str = "") -> TreeNow:
     """The tree of a window; `late` is why there is no estimate for any window."""
-    instead = late or state.cannot_tell
+    instead = late or state.no_estimate
     if instead is None:
         return TreeNow(state, monitor.tree_parameters(state.window), None)
     return TreeNow(
@@ -88,7 +89,9 @@ def _remark(bundle: Bundle, now: TreeNow) -> str:
     """The tree's rate of shift if it differs from the estimate: costs add up by the mean."""
     if now.instead is not None or "p_shift" not in bundle.tree.parameters:
         return ""
-    mean, estimate = (f"{share:.1%}" for share in (now.parameters["p_shift"], now.state.rate))
+    mean, estimate = (
+        numbers.value(p, "percent") for p in (now.parameters["p_shift"], now.state.rate)
+    )
     if mean == estimate:
         return ""
     return f"The tree uses the mean rate of shift, {mean}; the estimate (median) is {estimate}."
@@ -96,7 +99,7 @@ def _remark(bundle: Bundle, now: TreeNow) -> str:
 
 def _heading(bundle: Bundle, now: TreeNow) -> str:
     if now.instead is not None:
-        return f"No estimate now. As calibrated, {_forecast(bundle):.0%} shifted: {now.instead}"
+        return f"No estimate now. As calibrated, {numbers.value(_forecast(bundle), 'percent')} shifted: {now.instead}"
     label = window_label(now.state.window, now.state.half_life)
     window = f"window of {label}" if now.state.window.isdigit() else label
     # Labels say something about the whole, not about every branch.

@@ -41,20 +41,21 @@ def risk_view(state: RiskState) -> dict[str, Any]:
     )
 
 
-def without_figures(window: dict[str, Any], *, cannot_tell: str | None = None) -> dict[str, Any]:
+def without_figures(window: dict[str, Any], *, no_estimate: str | None = None) -> dict[str, Any]:
     """A window; its figures are null without events, or for this reason or its own.
 
     A program that reads a number believes it, whatever stands beside it.
     """
-    reason = cannot_tell or window["cannot_tell"]
+    reason = no_estimate or window["no_estimate"]
     if reason is None and window["n"]:
         return window
-    return {**window, **dict.fromkeys(FIGURES), "cannot_tell": reason}
+    return {**window, **dict.fromkeys(FIGURES), "no_estimate": reason}
 
 
 def bundle_view(bundle: Bundle) -> dict[str, Any]:
     """What the numbers rest on."""
     calibration, forecast = bundle.calibration, bundle.forecast
+    medians = (float(f"{np.nanmedian(clean):.4g}") for clean in calibration.references)
     return {
         "id": bundle.id,
         "subject": bundle.subject,
@@ -62,6 +63,7 @@ def bundle_view(bundle: Bundle) -> dict[str, Any]:
         "tolerable": bundle.tolerable,
         "confidence": bundle.confidence,
         "scores": list(calibration.names),
+        "example": {"id": "case-1", "scores": dict(zip(calibration.names, medians, strict=True))},
         "windows": windows_of(bundle),
         "watched": bundle.watched,
         "prior": prior_view(bundle),
@@ -128,7 +130,7 @@ def alarm_view(alarm: Alarm, bundle: Bundle, *, replica: str) -> dict[str, Any]:
     }
 
 
-def reading_view(monitor: Monitor, *, cannot_tell: str | None = None) -> dict[str, Any]:
+def reading_view(monitor: Monitor, *, no_estimate: str | None = None) -> dict[str, Any]:
     """A point of the charts: what the watched window says after the events counted so far."""
     state = monitor.risk()
     return without_figures(
@@ -140,9 +142,9 @@ def reading_view(monitor: Monitor, *, cannot_tell: str | None = None) -> dict[st
             "effective_n": state.effective_n,
             "alarm": monitor.alarm,
             "alarm_by_scores": alarm_by_scores(monitor),
-            **{name: plain(getattr(state, name)) for name in (*FIGURES, "cannot_tell")},
+            **{name: plain(getattr(state, name)) for name in (*FIGURES, "no_estimate")},
         },
-        cannot_tell=cannot_tell,
+        no_estimate=no_estimate,
     )
 
 

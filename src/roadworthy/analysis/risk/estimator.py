@@ -26,7 +26,7 @@ shift k x tilt t (normal), which makes shifted events look more or less shifted 
 >>> estimator = Estimator(calibration, accuracy_tree(), tolerable=0.2)
 >>> cells = calibration.place({"energy": rng.normal(2.5 * (np.arange(400) < 200))})
 >>> found = estimator.estimate(np.bincount(cells, minlength=calibration.cells))
->>> bool(found.rate_low[0] < 0.5 < found.rate_high[0]), found.cannot_tell
+>>> bool(found.rate_low[0] < 0.5 < found.rate_high[0]), found.no_estimate
 (True, (None,))
 >>> round(costs_of(estimator, 0.3)["fog"], 2), found.exceedance.round(2).tolist()
 (0.24, [0.97])
@@ -116,7 +116,7 @@ class Estimates:
     log_odds: Floats
     strangeness: Floats
     """The probability that a window of what was calibrated looks at least as strange."""
-    cannot_tell: tuple[str | None, ...]
+    no_estimate: tuple[str | None, ...]
     """Why there is no estimate; None if there is one."""
 
 
@@ -347,7 +347,7 @@ class Estimator:
         parts = [self._estimate(*some, confidence) for some in self._chunks(counts, shrink, filled)]
         *names, _ = (f.name for f in fields(Estimates))
         columns = {n: np.concatenate([[], *(getattr(p, n) for p in parts)]) for n in names}
-        return Estimates(**columns, cannot_tell=tuple(r for p in parts for r in p.cannot_tell))
+        return Estimates(**columns, no_estimate=tuple(r for p in parts for r in p.no_estimate))
 
     def _estimate(
         self, table: Floats, shrink: Floats, filled: Floats, confidence: float

@@ -151,7 +151,7 @@ class Refusal:
                 reasons[i] = "no event with a score so far"
             elif strange[i]:
                 reasons[i] = (
-                    f"{share[i]:.0%} of the events have a score outside the calibrated range"
+                    f"{share[i]:.1%} of the events have a score outside the calibrated range"
                 )
             elif bins[i] < STRANGE / 2.0:
                 reasons[i] = "current scores match no calibrated condition"

@@ -29,6 +29,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from roadworthy.numbers import amount
+
 LIVE_PARAMETERS = (
     "p_shift",
     "tpr",
@@ -354,23 +356,10 @@ def refuse_out_of_reach(tree: Tree, tolerable: float) -> None:
         )
 
 
-def amount(value: float) -> str:
-    """A cost in three or more digits, in two if it is tiny, never in powers of ten.
-
-    >>> [amount(value) for value in (0.0812, 1925.4, 12.25, 1234567.0, 0.000472, 0.0, 1e-9)]
-    ['0.081', '1,925', '12.2', '1,234,567', '0.00047', '0.000', '0.000']
-    """
-    size = abs(value)
-    # Three decimals would leave one digit or none of a cost below 0.00995.
-    if 1e-6 <= size < 0.00995:
-        return f"{value:.{1 - math.floor(math.log10(size))}f}"
-    return f"{value:,.0f}" if size >= 100 else f"{value:.1f}" if size >= 10 else f"{value:.3f}"
-
-
 def priced(value: float, unit: str) -> str:
     """A cost with its unit.
 
     >>> priced(1925, "EUR per patient"), priced(2.5, "cost per case")
-    ('1,925 EUR per patient', '2.500 per case')
+    ('1,925 EUR per patient', '2.50 per case')
     """
     return f"{amount(value)} {unit.removeprefix('cost').strip()}"

@@ -146,7 +146,7 @@ class Estimators:
     def _event_tree(self, windows: StreamWindows) -> dict[str, Estimated]:
         table = np.asarray(windows.counts, dtype=np.float64)
         found = self.estimator.estimate(table, shrink=windows.shrink, confidence=self.confidence)
-        known = np.array([reason is None for reason in found.cannot_tell])
+        known = np.array([reason is None for reason in found.no_estimate])
         reason = unseparated(self.estimator.separation)
 
         def column(name: str) -> Floats:

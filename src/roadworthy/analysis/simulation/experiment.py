@@ -430,7 +430,7 @@ class Case:
     """By estimator and quantity."""
     outside: Mapping[str, float]
     """By estimator, the share of windows whose alarms are outside [FPR, TPR], if there are any."""
-    cannot_tell: Mapping[str, str]
+    no_estimate: Mapping[str, str]
     """By estimator, why there is no estimate for any window."""
     alarms: AlarmRecord | None
 

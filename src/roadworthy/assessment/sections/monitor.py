@@ -18,6 +18,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from pydantic import Field, field_validator
 
+from roadworthy import numbers
 from roadworthy.analysis.observed import Observed
 from roadworthy.analysis.risk.calibration import CLEAN
 from roadworthy.analysis.risk.placement import Deployed
@@ -48,7 +49,7 @@ from roadworthy.monitor.compile import (
 )
 from roadworthy.monitor.windows import Windows
 from roadworthy.registry import register
-from roadworthy.report import numbers, wording
+from roadworthy.report import wording
 from roadworthy.report.blocks import Block, Cell, Column, Heading, Table, Text
 from roadworthy.spec import Strict
 from roadworthy.statistics.fusion import ranks

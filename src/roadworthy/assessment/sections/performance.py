@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from roadworthy import numbers
 from roadworthy.analysis import performance
 from roadworthy.assessment.observations import Observations
 from roadworthy.assessment.section import (
@@ -22,7 +23,7 @@ from roadworthy.claims import Quantity
 from roadworthy.execution.plan import Plan
 from roadworthy.finding import Evidence, Finding
 from roadworthy.registry import register
-from roadworthy.report import charts, numbers, wording
+from roadworthy.report import charts, wording
 from roadworthy.report.blocks import (
     MOST_ROWS,
     Block,
@@ -117,14 +118,14 @@ class Performance(Section):
             Heading("Gallery", id="gallery"),
             Pictures(
                 run.gallery.pairs,
-                "Each original, followed by the case made of it.",
+                "Each original, followed by the case made of it; in brackets the confidence of the prediction.",
                 "There are no pairs to show.",
                 filter=True,
             ),
             Heading("Worst failures", id="worst"),
             Pictures(
                 run.gallery.worst,
-                "The gravest first: failures with large errors, or that the subject was sure of.",
+                "The gravest first: failures with large errors, or of which the subject was sure. In brackets: its confidence.",
                 "There is no failure to show, or none has a picture or text.",
             ),
         ]
@@ -179,11 +180,11 @@ def _cells(c: _Found, level: float | None, run: RunRecord) -> list[Cell]:
     p = difference.details.get("p") if difference else None
     failed = f"{here.failed:,} failed" if here is not None and here.failed else ""
     return [
-        found_cell(here, wording.style_of(run, run.measure.name)),
-        found_cell(difference, wording.style_of(run, "difference")),
-        found_cell(c.at("relative_drop", level), "percent"),
+        found_cell(here, wording.style_of(run, run.measure.name), level=False),
+        found_cell(difference, wording.style_of(run, "difference"), level=False),
+        found_cell(c.at("relative_drop", level), "percent", level=False),
         Cell(numbers.p_value(p)),
-        found_cell(c.at("failure_rate", level), "percent"),
+        found_cell(c.at("failure_rate", level), "percent", level=False),
         Cell(numbers.count(here.n if here else None), failed),
     ]
 
@@ -201,7 +202,7 @@ def _columns(run: RunRecord) -> list[Column]:
 
 def _circumstances(found: Sequence[_Found], run: RunRecord) -> list[Block]:
     weighed = any(c.record.significance is not None for c in found)
-    by = " by significance" if weighed else ""
+    by = " by risk priority" if weighed else ""
     blocks: list[Block] = [Heading(f"Circumstances{by}", "circumstances", "Circumstances")]
     if not found:
         none = "No circumstances were assessed: only the clean test data was."
@@ -209,13 +210,13 @@ def _circumstances(found: Sequence[_Found], run: RunRecord) -> list[Block]:
     points = [_point(c) for c in found if c.record.significance is not None and c.loss is not None]
     if points:
         caption = (
-            "Where to work first: how much a circumstance matters (exposure × likelihood × severity, 1 to 125) against "
-            "the relative loss at its worst level. Bars are intervals."
+            "Where to work first: the risk priority of a circumstance (exposure × likelihood × severity, 1 to 125) "
+            "against the relative loss at its worst level. Bars are intervals."
         )
-        title = "Significance against relative loss"
-        draw = drawn(charts.significance_chart, points, title=title)
-        blocks.append(Chart("figure-significance", caption, draw))
-    order = "most significant first" if weighed else "worst first"
+        title = "Risk priority against relative loss"
+        draw = drawn(charts.priority_chart, points, title=title)
+        blocks.append(Chart("figure-priority", caption, draw))
+    order = "highest risk priority first" if weighed else "worst first"
     rows = [
         _forest_row(place_name(c.record.name, c.worst_level), c.by_level[c.worst_level], run)
         for c in found
@@ -225,7 +226,9 @@ def _circumstances(found: Sequence[_Found], run: RunRecord) -> list[Block]:
     title = f"{run.measure.name} by circumstance"
     blocks += _forest("figure-circumstances", rows, caption, title, "clean", run, order=order)
     columns = [Column("Circumstance", number=False)]
-    columns += [Column("Signif.", title="exposure × likelihood × severity")] if weighed else []
+    columns += (
+        [Column("Risk priority", title="exposure × likelihood × severity")] if weighed else []
+    )
     table = [
         [_name(c), *([_weight(c)] if weighed else []), *_cells(c, c.worst_level, run)]
         for c in found
@@ -277,7 +280,7 @@ def _slices(run: RunRecord) -> list[Block]:
     caption = (
         f"{run.measure.name} by slice of the clean test data, worst first. Dashed: all of it."
         + (
-            f" {wording.plural(small, 'slice')} with too few cases only in the table."
+            f" {numbers.plural(small, 'slice')} with too few cases only in the table."
             if small
             else ""
         )
@@ -288,7 +291,7 @@ def _slices(run: RunRecord) -> list[Block]:
     table = [
         [
             Cell(s.name),
-            found_cell(run.find(run.measure.name, slice=s.name), style),
+            found_cell(run.find(run.measure.name, slice=s.name), style, level=False),
             Cell(numbers.count(s.n)),
             Cell("too few cases to judge" if s.too_small else ""),
         ]
@@ -296,7 +299,7 @@ def _slices(run: RunRecord) -> list[Block]:
     ]
     columns = [Column("Slice", number=False), Column(run.measure.name), Column("n")]
     columns.append(Column("Remark", number=False))
-    fold = f"All {wording.plural(len(table), 'slice')} as a table"
+    fold = f"All {numbers.plural(len(table), 'slice')} as a table"
     caption = wording.intervals_at(run)
     return [*blocks, Table(columns, table, name="Slices", fold=fold, brief=8, caption=caption)]
 
@@ -357,9 +360,6 @@ def _forest(
         "title": title,
         "reference": clean.value if clean else None,
         "reference_label": reference,
-        "reference_shown": numbers.estimate(clean.value, None, clean.n, style).value
-        if clean
-        else "",
         "order": order,
         "style": style,
         "better": run.measure.better,
@@ -374,15 +374,15 @@ def _forest_row(name: str, found: Finding, run: RunRecord) -> charts.ForestRow:
     return charts.ForestRow(name, found.value, *_ends(found), f"{name}: {shown.title}", text)
 
 
-def _point(c: _Found) -> charts.SignificancePoint:
+def _point(c: _Found) -> charts.PriorityPoint:
     found = c.at("relative_drop", c.worst_level)
     ends = _ends(found) if found else (None, None)
     shown = numbers.estimate(
         c.loss, found.interval if found else None, found.n if found else None, "percent"
     )
     place = place_name(c.record.name, c.worst_level)
-    note = f"{place}: significance {c.record.significance:g}, relative loss {shown.title}"
-    return charts.SignificancePoint(c.record.name, c.record.significance, c.loss, *ends, note)
+    note = f"{place}: risk priority {c.record.significance:g}, relative loss {shown.title}"
+    return charts.PriorityPoint(c.record.name, c.record.significance, c.loss, *ends, note)
 
 
 def _ends(found: Finding) -> tuple[float | None, float | None]:

@@ -25,6 +25,7 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field, ValidationError, field_validator, model_validator
 
+from roadworthy import numbers
 from roadworthy.analysis import verdicts
 from roadworthy.analysis.calibration import Threshold
 from roadworthy.analysis.observed import Observed
@@ -53,7 +54,7 @@ from roadworthy.claims import Quantity
 from roadworthy.execution.plan import Plan
 from roadworthy.finding import Evidence
 from roadworthy.registry import did_you_mean, register
-from roadworthy.report import charts, numbers, wording
+from roadworthy.report import charts, wording
 from roadworthy.report.blocks import Block, Cell, Chart, Column, Heading, Table, Text
 from roadworthy.spec import Assessment, ClaimSpec, Strict, supervisor_label
 from roadworthy.store.record import Number, RecordPart, StoredInterval
@@ -92,8 +93,8 @@ class RiskSpec(Strict):
     unit: str = Field(min_length=1, description="Unit of the costs: EUR per patient")
     costs: dict[str, float] | None = Field(
         default=None,
-        description="Costs of one case: right, wrong and, if alarms call a person, necessary (the answer was wrong) and unnecessary; "
-        "also written missed (wrong), referred (necessary), false_alarm (unnecessary)",
+        description="Costs of one case: right, wrong and, if alarms call a person, necessary (the answer was wrong) and "
+        "unnecessary; also written missed (wrong), referred (necessary), false_alarm (unnecessary)",
     )
     events: list[str] | None = Field(
         None,
@@ -199,8 +200,8 @@ class RiskSpec(Strict):
         if untold:
             given = ", ".join(f"{name}: …" for name in untold)
             raise ValueError(
-                f"no case can estimate {', '.join(untold)}{did_you_mean(untold[0], LIVE_PARAMETERS)}; add constants: {{{given}}}, or "
-                f"use: {', '.join(LIVE_PARAMETERS)}"
+                f"no case can estimate {', '.join(untold)}{did_you_mean(untold[0], LIVE_PARAMETERS)}; "
+                f"add constants: {{{given}}}, or use: {', '.join(LIVE_PARAMETERS)}"
             )
         if self.events:
             known = self.known_constants().items()
@@ -276,7 +277,7 @@ def supposed(plan: Plan) -> list[str]:
     stated = any(c.probability is not None for c in plan.circumstances)
     if not silent or not (stated or len(silent) == len(plan.circumstances)):
         return []
-    shares = " and ".join(f"{name} ({usual[name]:.0%})" for name in silent)
+    shares = " and ".join(f"{name} ({usual[name]:.1%})" for name in silent)
     counts = "counts" if len(silent) == 1 else "count"
     return [f"{shares} {counts} as often as in the test data; say otherwise with probability: …"]
 

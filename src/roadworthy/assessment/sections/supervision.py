@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from pydantic import Field, model_validator
 
+from roadworthy import numbers
 from roadworthy.analysis import supervision, verdicts
 from roadworthy.analysis.calibration import Threshold
 from roadworthy.analysis.tallies import BatchVerdicts, tally_verdicts, verdicts_on_batches
@@ -43,7 +44,7 @@ from roadworthy.data.values import CLASS_SCORES
 from roadworthy.execution.plan import Plan, Supervision
 from roadworthy.finding import About, Evidence, Finding
 from roadworthy.registry import register
-from roadworthy.report import charts, numbers, wording
+from roadworthy.report import charts, wording
 from roadworthy.report.blocks import (
     MOST_ROWS,
     Block,
@@ -166,7 +167,7 @@ class SupervisionRecord(RecordPart):
 
 
 @dataclass(frozen=True)
-class Supervised(Result):
+class SupervisionResult(Result):
     """With the thresholds that were chosen."""
 
     chosen: Mapping[str, Threshold] = field(default_factory=dict)
@@ -181,7 +182,7 @@ def _share(name: str, needs: tuple[str, ...], meaning: str, **more: Any) -> Quan
 
 
 _FAILURE, _SHIFT = ("supervisor",), ("supervisor", "circumstance")
-_UNIT = {"better": "higher", "style": "plain"}
+_UNIT = {"better": "higher", "style": "decimal"}
 
 
 @register("sections", "supervision")
@@ -285,7 +286,7 @@ class SupervisionSection(Section):
                 f"calibration data has {n} {what[1]}; give more, or accept a higher rate",
             )
 
-    def analyse(self, plan: Plan, observed: Observations, results: Results) -> Supervised:
+    def analyse(self, plan: Plan, observed: Observations, results: Results) -> SupervisionResult:
         """Rankings, thresholds, verdicts, and the recommended set."""
         rule, confidence = verdict_rule(plan.spec), plan.spec.confidence
         thresholds, notes = _thresholds(plan, observed, rule)
@@ -310,13 +311,13 @@ class SupervisionSection(Section):
         )
         warnings = [] if recommended is None else recommended.notes
         notes = [*observed.notes, *notes]
-        return Supervised(record, findings, notes, warnings, {}, thresholds, recommended)
+        return SupervisionResult(record, findings, notes, warnings, {}, thresholds, recommended)
 
     def evidence(
         self, claim: ClaimSpec, plan: Plan, observed: Observations, result: Result
     ) -> list[Evidence]:
         """What is known of a supervisor at each place."""
-        assert isinstance(result, Supervised)
+        assert isinstance(result, SupervisionResult)
 
         def known(place: ClaimPlace) -> Evidence:
             return _evidence(claim, plan, observed, result.chosen, place)
@@ -664,9 +665,9 @@ def _worth(seen: _View) -> list[Block]:
         worst = seen.worst(s)
         place = place_name(worst.about.circumstance, worst.about.level) if worst else ""
         cells = [Cell(s.name, _unsaid(s), strong=True, marks=marks[s.name])]
-        cells.append(found_cell(seen.at(s, "auc_failure"), "plain", level=False))
+        cells.append(found_cell(seen.at(s, "auc_failure"), "decimal", level=False))
         if ranked:
-            cells.append(found_cell(seen.at(s, "aupr_failure"), "plain", level=False))
+            cells.append(found_cell(seen.at(s, "aupr_failure"), "decimal", level=False))
             cells.append(found_cell(seen.at(s, "fpr95_failure"), "percent", level=False))
         if ruled:
             cells.append(found_cell(worst, "percent", level=False, more=place))

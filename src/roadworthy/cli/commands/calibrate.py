@@ -176,7 +176,7 @@ def _detected(bundle: Bundle) -> dict[str, str]:
     assert rule is not None
     if not bundle.estimator.separation.enough:
         return dict.fromkeys(dict(rule.detects), "no estimate")
-    return {k: "tolerable" if k in rule.not_due else f"{p:.0%}" for k, p in rule.detects}
+    return {k: "tolerable" if k in rule.not_due else percent(p) for k, p in rule.detects}
 
 
 def _next(target: Path, scores: Path) -> str:
@@ -200,8 +200,8 @@ def _print(
             (
                 k.kind,
                 f"{k.rows:,}",
-                f"{k.accuracy:.1%}",
-                f"{k.low:.1%} to {k.high:.1%}",
+                percent(k.accuracy),
+                f"{percent(k.low)} to {percent(k.high)}",
                 "" if k.auc is None else f"{k.auc:.3f}",
                 detected.get(k.kind, ""),
             )
@@ -223,7 +223,8 @@ def _print(
 
 def _forecast(bundle: Bundle) -> list[str]:
     """The cost to expect, if somebody said how much shift to expect."""
-    from roadworthy.analysis.risk.tree import amount, priced
+    from roadworthy.analysis.risk.tree import priced
+    from roadworthy.numbers import amount
 
     found = bundle.forecast
     if found is None or not found.rate:

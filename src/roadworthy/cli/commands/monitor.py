@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 
 from roadworthy.cli import exits, output
 from roadworthy.cli.options import BundleFile, Json, Token
-from roadworthy.cli.output import many
+from roadworthy.cli.output import many, percent
 
 if TYPE_CHECKING:
     from roadworthy.monitor import Monitor
@@ -173,7 +173,7 @@ def _merge(
     if into is not None:
         kept(monitor, into)
     windows = {w: views.risk_view(monitor.risk(w)) for w in monitor.bundle.windows.names}
-    silent = monitor.cannot_tell or windows[monitor.bundle.watched]["cannot_tell"]
+    silent = monitor.no_estimate or windows[monitor.bundle.watched]["no_estimate"]
     code = exits.BREACHED if monitor.alarm else exits.INCONCLUSIVE if silent else exits.MET
     taken = monitor.state.taken
     if json:
@@ -182,7 +182,7 @@ def _merge(
             "alarm": monitor.alarm,
             "alarm_by_labels": monitor.alarm_by_labels,
             "alarm_of": list(alarmed),
-            "cannot_tell": bool(silent),
+            "no_estimate": bool(silent),
             "windows": list(windows.values()),
             "into": into,
         }
@@ -204,16 +204,16 @@ def _merge(
 
 def _figures(window: Mapping[str, Any]) -> str:
     """The estimates of a window, by the scores and by labels."""
-    from roadworthy.analysis.risk.tree import amount
+    from roadworthy.numbers import amount
 
     def figures(found: Mapping[str, Any]) -> str:
-        accuracy, low, high = (f"{found[f'accuracy{end}']:.1%}" for end in ("", "_low", "_high"))
+        accuracy, low, high = (percent(found[f"accuracy{end}"]) for end in ("", "_low", "_high"))
         cost, least, most = (amount(found[f"risk{end}"]) for end in ("", "_low", "_high"))
         unit = window["unit"]
         return f"accuracy {accuracy} ({low} to {high}), cost {cost} ({least} to {most}) {unit}"
 
-    if window["cannot_tell"]:
-        said = f"no estimate: {window['cannot_tell']}"
+    if window["no_estimate"]:
+        said = f"no estimate: {window['no_estimate']}"
     else:
         said = figures(window) if window["n"] else "no events"
     audited = window["audited"]

@@ -112,7 +112,7 @@ def _write(found: Replay, path: Path) -> None:
 
     rows = [window.record() for window in found.windows]
     # A column without values has the type that it has in other streams all the same.
-    kinds = {"cannot_tell": pa.string()} | dict.fromkeys(
+    kinds = {"no_estimate": pa.string()} | dict.fromkeys(
         ("first_event", "last_event", "truth_known"), pa.int64()
     )
     table = pa.Table.from_pylist(
@@ -131,13 +131,13 @@ def _evenly(windows: Sequence[ReplayedWindow], most: int = ROWS) -> Sequence[Rep
 
 
 def _print(path: Path, stream: Path, found: Replay, windows: Sequence[ReplayedWindow]) -> None:
-    from roadworthy.analysis.risk.tree import amount
+    from roadworthy.numbers import amount
 
     bundle = found.bundle
     columns = {
         "Events": [f"{w.first:,}–{w.last:,}" for w in windows],
         "Until": [date_text(w.time) for w in windows],
-        "Shifted": [f"{w.state.rate:.0%}" if w.told else "" for w in windows],
+        "Shifted": [percent(w.state.rate) if w.told else "" for w in windows],
         "Accuracy": [_accuracy(w) for w in windows],
         "Truth": [_truth(w) for w in windows],
         cost_of(bundle.unit): [
@@ -149,7 +149,7 @@ def _print(path: Path, stream: Path, found: Replay, windows: Sequence[ReplayedWi
     }
     if bundle.tolerable is not None:
         columns[f"P(cost > {amount(bundle.tolerable)})"] = [
-            f"{w.state.exceedance or 0.0:.1%}" if w.told else "" for w in windows
+            percent(w.state.exceedance or 0.0) if w.told else "" for w in windows
         ]
     filled = {name: cells for name, cells in columns.items() if any(cells)}
     output.print_lines(_head(path, stream, found, len(windows)))
@@ -161,13 +161,15 @@ def _accuracy(window: ReplayedWindow) -> str:
     state = window.state
     if not window.told:
         return "no estimate"
-    return f"{state.accuracy:.0%} [{state.accuracy_low:.0%}, {state.accuracy_high:.0%}]"
+    return (
+        f"{percent(state.accuracy)} [{percent(state.accuracy_low)}, {percent(state.accuracy_high)}]"
+    )
 
 
 def _truth(window: ReplayedWindow) -> str:
     """The share of right answers, with the number of known outcomes if these are not all."""
     partly = "" if window.known == window.length else f" (of {window.known:,})"
-    return "" if math.isnan(window.truth) else f"{window.truth:.0%}{partly}"
+    return "" if math.isnan(window.truth) else percent(window.truth) + partly
 
 
 def _head(path: Path, stream: Path, found: Replay, rows: int) -> list[str]:
@@ -221,12 +223,13 @@ def _ending(found: Replay) -> list[str]:
 
 
 def _alarm(found: Replay, alarm: Alarm) -> str:
-    from roadworthy.analysis.risk.tree import amount, priced
+    from roadworthy.analysis.risk.tree import priced
+    from roadworthy.numbers import amount
 
     bundle = found.bundle
     when = f" ({date_text(alarm.time)})" if not math.isnan(alarm.time) else ""
     at = f"event {alarm.event:,}{when}"
-    if alarm.kind == "cannot tell":
+    if alarm.kind == "no estimate":
         return f"NO ESTIMATE at {at}, for a whole window: {alarm.reason}."
     if alarm.kind != "raised":
         return f"{'Alarm cleared' if alarm.kind == 'cleared' else 'Estimates again'} at {at}."
@@ -234,7 +237,7 @@ def _alarm(found: Replay, alarm: Alarm) -> str:
         return f"ALARM at {at}: {alarm.reason or 'no estimate'}. The cost is unknown."
     return (
         f"ALARM at {at}: P(cost > {priced(bundle.tolerable or 0.0, bundle.unit)}) = "
-        f"{alarm.exceedance:.1%}; expected cost {amount(alarm.risk)}."
+        f"{percent(alarm.exceedance)}; expected cost {amount(alarm.risk)}."
     )
 
 
@@ -245,7 +248,7 @@ def _no_alarm(found: Replay) -> str:
     if found.above is None:
         return f"No alarm: P(cost > {limit}) or its evidence stayed below the alarm's threshold."
     return (
-        f"No alarm was raised; the last window is above {limit} with P = {found.above:.1%}, but "
+        f"No alarm was raised; the last window is above {limit} with P = {percent(found.above)}, but "
         "the evidence for shift was too weak for the false-alarm budget. Treat it as an alarm."
     )
 
@@ -257,7 +260,7 @@ def _silent(found: Replay) -> list[str]:
     ]
     lines = [
         f"No estimate, events {part[0].first:,} to {part[-1].last:,}: "
-        f"{part[len(part) // 2].state.cannot_tell}."
+        f"{part[len(part) // 2].state.no_estimate}."
         for part in groups[:MOST_PARTS]
     ]
     if len(groups) > MOST_PARTS:
@@ -277,7 +280,7 @@ def _revealed(found: Replay) -> list[str]:
         lines = [
             f"Truth: within the 95% interval in {compared.covered:,} of "
             f"{many(compared.windows, 'window')} ({share}); mean absolute error "
-            f"{100 * compared.mean_absolute_error:.1f} points."
+            f"{100 * compared.mean_absolute_error:.1f} pp."
         ]
         if missed := compared.above_tolerable_without_alarm:
             lines.append(f"No alarm was on in {many(missed, 'window')} above the limit.")
@@ -286,9 +289,9 @@ def _revealed(found: Replay) -> list[str]:
         return []
     bounds = wilson(right, known)
     return [
-        f"Truth of a sample: {right:,} of {known:,} known answers are right, {right / known:.0%} "
-        f"[{bounds.low:.0%}, {bounds.high:.0%}] if drawn at random. Intervals are compared only if "
-        "90% of a window's outcomes are known."
+        f"Truth of a sample: {right:,} of {known:,} known answers are right, "
+        f"{percent(right / known)} [{percent(bounds.low)}, {percent(bounds.high)}] if drawn at "
+        "random. Intervals are compared only if 90% of a window's outcomes are known."
     ]
 
 
@@ -323,7 +326,7 @@ def _content(
         "window": found.window,
         "every": found.every,
         "windows_in_all": len(found.windows),
-        "cannot_tell": sum(not w.told for w in found.windows),
+        "no_estimate": sum(not w.told for w in found.windows),
         "windows": [w.record() for w in windows],
         "at_the_end": [risk_view(state) for state in found.at_end],
         "alarms": [

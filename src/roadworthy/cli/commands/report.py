@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +18,7 @@ def add_to(app: typer.Typer) -> None:
 def _report(
     run: Annotated[Path, Argument(help="A run's folder; for open_psa also a bundle.")],
     format: Annotated[
-        str, Option(help="html, json, junit, open_psa (the event tree for other tools), …")
+        str, Option(help="html, pdf (needs Chromium), json, junit, open_psa (event tree), …")
     ] = "html",
     out: Annotated[Path | None, Option(help="The file to write, or - for standard output.")] = None,
 ) -> None:
@@ -25,11 +26,13 @@ def _report(
     from roadworthy import registry
     from roadworthy.monitor.bundle import Bundle
     from roadworthy.report import ReportError
+    from roadworthy.report.html import printed
     from roadworthy.report.open_psa import NAME, bundle_open_psa
     from roadworthy.store import RunFolder
     from roadworthy.store.record import Record
 
-    component = registry.get("reports", format)
+    pdf = format == "pdf"
+    component = registry.get("reports", "html" if pdf else format)
     target = run / component.traits.get("file", f"report.{format}")
     if run.is_dir():
         text = component.bind()(Record.read(run))
@@ -38,9 +41,13 @@ def _report(
         target = run.with_name(f"{run.name.split('.')[0]}.{target.name}")
     else:
         raise ReportError(f"{run} is not the folder of a run. A bundle has only --format {NAME}.")
+    content = text.encode()
+    if pdf:
+        content = printed(RunFolder(run).write_text(target.name, text))
+        target = target.with_suffix(".pdf")
     if str(out) == "-":
-        print(text, end="")
+        sys.stdout.buffer.write(content)
         return
     target = out or target
-    RunFolder(target.parent).write_text(target.name, text)
+    RunFolder(target.parent).write_bytes(target.name, content)
     print(target)

@@ -11,7 +11,7 @@ import typer
 
 from roadworthy.cli import output
 from roadworthy.cli.options import Json
-from roadworthy.cli.output import cost_of, many, print_lines, print_table
+from roadworthy.cli.output import cost_of, many, percent, print_lines, print_table
 from roadworthy.cli.progress import open_progress
 
 if TYPE_CHECKING:
@@ -142,15 +142,15 @@ def _by_estimator(simulated: Simulated) -> None:
         [
             _title(name),
             *(_cell(by[quantity], quantity) for quantity in ("rate", "accuracy", "risk")),
-            f"{by['accuracy'].estimated:.0%}",
+            percent(by["accuracy"].estimated),
         ]
         for name, by in case.errors.items()
     ]
     level = f"{simulated.experiment.confidence:.0%}"
     title = f"Mean absolute error (coverage of {level} intervals, their mean width)"
     print_table(header, rows, left=header, title=title)
-    for reason in dict.fromkeys(case.cannot_tell.values()):
-        names = "; ".join(_title(n) for n, why in case.cannot_tell.items() if why == reason)
+    for reason in dict.fromkeys(case.no_estimate.values()):
+        names = "; ".join(_title(n) for n, why in case.no_estimate.items() if why == reason)
         print_lines([f"No estimate by {names}: {reason}."])
 
 
@@ -161,7 +161,7 @@ def _cell(error: Error, quantity: str) -> str:
     value = digits.format(error.mean_absolute)
     if math.isnan(error.coverage):
         return f"{value} (no interval)"
-    return f"{value} ({error.coverage:.0%}, {digits.format(error.width)})"
+    return f"{value} ({percent(error.coverage)}, {digits.format(error.width)})"
 
 
 def _by_detector(simulated: Simulated) -> None:
@@ -199,7 +199,9 @@ def _outside(simulated: Simulated) -> list[str]:
         name: sum(case.outside.get(name, 0.0) for case in cases) / len(cases)
         for name in cases[0].errors
     }
-    where = ", ".join(f"{share:.0%} ({_title(name)})" for name, share in shares.items() if share)
+    where = ", ".join(
+        f"{percent(share)} ({_title(name)})" for name, share in shares.items() if share
+    )
     return [f"note: Windows with {OUTSIDE}: {where}. {MEANING}"] if where else []
 
 

@@ -12,7 +12,7 @@ from .event_tree import event_tree
 from .forest import ForestRow, forest
 from .heat import ALARMED, MISSED, RANKING, HeatCell, Ramp, heat
 from .levels import LevelPanel, LevelPoint, levels_chart
-from .significance import SignificancePoint, significance_chart
+from .priority import PriorityPoint, priority_chart
 
 __all__ = [
     "ALARMED",
@@ -24,11 +24,11 @@ __all__ = [
     "LevelPanel",
     "LevelPoint",
     "Ramp",
-    "SignificancePoint",
+    "PriorityPoint",
     "claims_chart",
     "event_tree",
     "forest",
     "heat",
     "levels_chart",
-    "significance_chart",
+    "priority_chart",
 ]

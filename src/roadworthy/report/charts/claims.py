@@ -1,6 +1,6 @@
 """Claims at a glance: one row a claim, its value and deciding bound against the tick of its limit.
 
-The thick bar runs from the value to the one-sided bound that decided, the thin one is the interval.
+The thick bar runs from the value to the one-sided bound that decided, the thin one from the lower to the upper bound.
 Claims of different quantities share no scale, so each quantity has a panel. The arrow at the limit
 points to where it holds.
 
@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .. import numbers
+from roadworthy import numbers
+
 from .rows import Layout, dot, known, whisker
 from .svg import (
     SMALL,
@@ -49,8 +50,6 @@ class ClaimRow:
     members: tuple[float, ...] = ()
     note: str = ""
     bound: float | None = None
-    shown: str = ""
-    """The value as text; as usual by default."""
 
 
 def claims_chart(rows: Sequence[ClaimRow], *, title: str, width: float = 920) -> str:
@@ -63,7 +62,7 @@ def claims_chart(rows: Sequence[ClaimRow], *, title: str, width: float = 920) ->
         body.append(_panel(panel, layout, top))
         top += 26 + layout.row * len(panel) + 34
     counts = ", ".join(f"{sum(r.status == s for r in rows)} {s}" for s in MARKS)
-    each = "Each a value with the bound that decided and its interval against its limit."
+    each = "Each a value with the bound that decided against its limit."
     return chart(
         body,
         name="claims",
@@ -97,7 +96,7 @@ def _row(row: ClaimRow, layout: Layout, scale: LinearScale, top: float) -> Svg:
     marks += [
         element("circle", cx=scale(m), cy=y, r=3, class_="member") for m in row.members if known(m)
     ]
-    shown = row.shown or numbers.value(row.value, row.style)
+    shown = numbers.value(row.value, row.style)
     decided = known(row.bound) and known(row.value)
     marks += whisker(scale, y, row.low, row.high, "interval" if decided else row.status)
     if decided and row.bound is not None and row.value is not None:

@@ -19,10 +19,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 
+from roadworthy import numbers
 from roadworthy.analysis.risk.tree import LeafValue, Node, Tree, Valuation, evaluate
 from roadworthy.statistics.interval import Interval
 
-from .. import numbers
 from .rows import dot, known, whisker
 from .svg import (
     SMALL,

@@ -13,7 +13,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .. import numbers
+from roadworthy import numbers
+
 from .rows import Layout, dot, known, whisker
 from .svg import (
     SMALL,
@@ -48,7 +49,6 @@ def forest(
     reference_label: str = "clean",
     style: numbers.Style = "percent",
     better: str = "higher",
-    reference_shown: str = "",
     order: str = "worst first",
     width: float = 920,
 ) -> str:
@@ -66,7 +66,7 @@ def forest(
     bottom = top + layout.row * len(ordered) + 4
     body = [axis(scale, top, bottom, style)]
     if reference is not None and known(reference):
-        words = f"{reference_label} {reference_shown or numbers.value(reference, style)}"
+        words = f"{reference_label} {numbers.value(reference, style)}"
         body += _reference(scale, reference, words, layout, top, len(ordered))
     body += [_row(r, layout, scale, top + i * layout.row, style) for i, r in enumerate(ordered)]
     direction = f"{'Higher' if better == 'higher' else 'Lower'} is better."

@@ -5,11 +5,11 @@ not enough; on a phone the table is turned over if it is shorter so. What is cho
 frame: never colour alone.
 
 >>> drawn = heat(["clean"], ["max_softmax"], {("clean", "max_softmax"): HeatCell(0.91)}, title="AUC")
->>> "0.91" in drawn
+>>> "0.910" in drawn
 True
->>> cells = {("fog @ 3", "knn"): HeatCell(0.004)}
+>>> cells = {("fog @ 3", "knn"): HeatCell(0.0004)}
 >>> missed = heat(["fog @ 3"], ["knn"], cells, title="Missed", ramp=MISSED, starred=["knn"])
->>> "&lt;1%" in missed, "★ knn" in missed
+>>> "0.04%" in missed, "★ knn" in missed
 (True, True)
 """
 
@@ -18,6 +18,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+
+from roadworthy import numbers
 
 from .palette import STEPS
 from .rows import NARROW, known
@@ -29,6 +31,8 @@ UPRIGHT = 170.0
 """The most that an upright name gets; a longer one has its whole in the tooltip."""
 SLIM = 27.0
 """The least width of a cell: a number of two digits in readable type."""
+WIDE_CELL = 48.0
+"""From this width on a cell has its number in full."""
 LEGEND, SWATCH = 34.0, 16.0
 STAR, BENEATH = "★ ", "loss2"
 
@@ -48,10 +52,10 @@ class Ramp:
     def beneath(self, value: float) -> bool:
         """Whether the value, as it is written, lies under the lowest, and that has a meaning.
 
-        >>> RANKING.beneath(0.36), RANKING.beneath(0.498), MISSED.beneath(0.0)
+        >>> RANKING.beneath(0.36), RANKING.beneath(0.4998), MISSED.beneath(0.0)
         (True, False, False)
         """
-        return bool(self.below) and round(value, 2) < self.lowest
+        return bool(self.below) and round(value, 3) < self.lowest
 
     def step(self, value: float) -> int:
         """Which shade; beyond the ends as at the ends, and the number says so.
@@ -62,16 +66,17 @@ class Ramp:
         step = int((value - self.lowest) / (self.highest - self.lowest) * STEPS)
         return min(max(step, 0), STEPS - 1)
 
-    def text(self, value: float, *, unit: bool) -> str:
-        """The number in a cell; never rounded to all or none.
+    def text(self, value: float, *, wide: bool) -> str:
+        """The number in a cell, in two digits if there is no room for more; never rounded to all or none.
 
-        >>> RANKING.text(0.9996, unit=True), MISSED.text(0.9996, unit=True)
-        ('>.99', '>99%')
+        >>> RANKING.text(0.9142, wide=True), MISSED.text(0.9142, wide=True), MISSED.text(0.9996, wide=False)
+        ('0.914', '91.4%', '>99')
         """
+        if wide:
+            return numbers.value(value, "percent" if self.share else "decimal")
         if not self.share:
             return ">.99" if 0.995 <= value < 1 else f"{value:.2f}"
-        shown = "<1" if 0 < value < 0.005 else ">99" if 0.995 <= value < 1 else f"{100 * value:.0f}"
-        return shown + ("%" if unit else "")
+        return "<1" if 0 < value < 0.005 else ">99" if 0.995 <= value < 1 else f"{100 * value:.0f}"
 
 
 RANKING = Ramp(
@@ -164,10 +169,11 @@ def heat(
     width: float = 920,
     ramp: Ramp = RANKING,
     starred: Collection[str] = (),
+    turns: bool = True,
 ) -> str:
-    """The picture; a missing cell is a dash, and the columns in `starred` are marked as chosen."""
+    """The picture; a missing cell is a dash, and columns in `starred` are chosen; a phone may turn it."""
     grid = _Grid(rows, columns, starred, width)
-    if width < NARROW:
+    if width < NARROW and turns:
         turned = _Grid(columns, rows, starred, width, turned=True)
         grid = min(grid, turned, key=lambda g: g.height)
     body: list[Svg] = []
@@ -236,14 +242,14 @@ def _cell(found: HeatCell, place: str, x: float, top: float, cell: float, ramp: 
     value = found.value if known(found.value) else None
     shown, shade, ink, below = "–", "blank", "muted", False
     if value is not None:
-        below, shown = ramp.beneath(value), ramp.text(value, unit=cell >= 40)
+        below, shown = ramp.beneath(value), ramp.text(value, wide=cell >= WIDE_CELL)
         shade = BENEATH if below else f"{ramp.name}{ramp.step(value)}"
         ink = f"num {shade}-ink" + (" strong" if found.picked else "")
     parts = [rectangle(x + 1, top + 1, cell - 2, ROW - 2, rx=3, class_=shade)]
     parts += [_corner(x + 1, top + 1)] if below else []
     if found.picked and value is not None:
         parts.append(_frame(x + 3, top + 3, cell - 6, ROW - 6, f"picked {shade}-line"))
-    font = FONT if cell >= 40 else SMALL
+    font = FONT if cell >= WIDE_CELL else SMALL
     parts.append(label(shown, x + cell / 2, top + 17, anchor="middle", class_=ink, font=font))
     return group(*parts, title=found.note or f"{place}: {shown}")
 

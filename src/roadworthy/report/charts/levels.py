@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from .. import numbers
+from roadworthy import numbers
+
 from .rows import NARROW, known
 from .svg import (
     SMALL,

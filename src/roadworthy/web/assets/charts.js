@@ -1,13 +1,14 @@
 "use strict";
-// The three charts, drawn with uPlot: what the alarm watches, as events arrive, and the risk and the accuracy over the time of events.
+// The three charts, drawn with uPlot: what the alarm watches, as events arrive, and the risk and the accuracy over the time of events;
+// or all over the number of the event, if many events have the same time.
 const charts = (() => {
   const { $, put, made } = elements;
-  const { gaps, logit, percent, point, chance, threshold, amount, ticks, when, since1970, zone, between, spread } = numbers;
+  const { crowded, gaps, logit, percent, confidence, chance, threshold, amount, ticks, whole, when, since1970, zone, between, spread } = numbers;
   const EDGE = 7.2; // log-odds beyond are drawn at the edge: chances of 0.1% and 99.9%
   const clipped = (v) => v == null ? null : Math.max(-EDGE, Math.min(EDGE, v));
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--rw-${name}`).trim();
 
-  let bundle = null, readings = [], drawn = { arrival: [], time: [] }, alarms = [], labels = [], span = 0, zoom = null, plots = [];
+  let bundle = null, readings = [], drawn = { arrival: [], time: [] }, alarms = [], labels = [], span = 0, zoom = null, plots = [], byEvent = false;
 
   // Readings come in the order of looks. What the alarm watches is of events as they arrive: each look has the time of the newest
   // event there was, which never goes back.
@@ -22,37 +23,43 @@ const charts = (() => {
     }
     return kept;
   };
+  // Where something stands: at its time, or at its event. A label has a time alone, between those of two readings.
+  const placed = (some) => some.map((r) => ({ ...r, x: byEvent ? r.event ?? eventAt(r.time) : r.time }));
+  const eventAt = (t) => {
+    const after = readings.findIndex((r) => r.time >= t), b = readings[after < 0 ? readings.length - 1 : after], a = readings[after - 1];
+    return !b ? 0 : !a || b.time <= a.time || after < 0 ? b.event : a.event + (b.event - a.event) * (t - a.time) / (b.time - a.time);
+  };
   const seen = (some, end) => span ? some.filter((r) => r.time >= end - span) : some;
   const within = (t, [first, last]) => t >= first && t <= last;
   const inView = (u, t) => within(t, [u.scales.x.min, u.scales.x.max]);
   const wholeTime = () => {
-    const ends = [drawn.arrival, drawn.time].flatMap((some) => some.length ? [some[0].time, some[some.length - 1].time] : []);
+    const ends = [drawn.arrival, drawn.time].flatMap((some) => some.length ? [some[0].x, some[some.length - 1].x] : []);
     return [Math.min(...ends), Math.max(...ends)];
   };
   const shownTimes = () => zoom || (drawn.time.length ? wholeTime() : [-Infinity, Infinity]);
   // With a place of its own for every time without events, at which there is nothing: no line is drawn across.
   const parted = (from) => {
-    const after = new Set(gaps(from.map((r) => r.time)));
-    return from.flatMap((r, i) => after.has(i) ? [r, { time: (r.time + from[i + 1].time) / 2, nothing: true }] : [r]);
+    const after = new Set(byEvent ? [] : gaps(from.map((r) => r.x)));
+    return from.flatMap((r, i) => after.has(i) ? [r, { time: (r.x + from[i + 1].x) / 2, x: (r.x + from[i + 1].x) / 2, nothing: true }] : [r]);
   };
-  const column = (from, key) => from.map((r) => r.cannot_tell && key !== "time" ? null : r[key] ?? null);
+  const column = (from, key) => from.map((r) => r.no_estimate && key !== "x" ? null : r[key] ?? null);
   // The same in all charts. One point, or none, has a neighbourhood all the same.
   const times = (u) => {
     if (zoom) return zoom;
     if (!u.data[0].length) return [Date.now() / 1000 - 600, Date.now() / 1000];
     const [low, high] = wholeTime();
-    return high - low < 10 ? [low - 300, high + 300] : [low - 0.01 * (high - low), high + 0.01 * (high - low)];
+    return !byEvent && high - low < 10 ? [low - 300, high + 300] : [low - 0.01 * (high - low), high + 0.01 * (high - low)];
   };
 
   function untold(u, shown) { // times without an estimate
-    const { ctx, bbox } = u, edge = (i, j) => u.valToPos((shown[i].time + (shown[j] || shown[i]).time) / 2, "x", true);
+    const { ctx, bbox } = u, edge = (i, j) => u.valToPos((shown[i].x + (shown[j] || shown[i]).x) / 2, "x", true);
     ctx.save();
     ctx.beginPath(); ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height); ctx.clip();
     ctx.fillStyle = colour("inconclusive-soft");
     for (let i = 0; i < shown.length; i++) {
-      if (!shown[i].cannot_tell) continue;
+      if (!shown[i].no_estimate) continue;
       let j = i;
-      while (j + 1 < shown.length && shown[j + 1].cannot_tell) j++;
+      while (j + 1 < shown.length && shown[j + 1].no_estimate) j++;
       const left = edge(i, i - 1), right = edge(j, j + 1), room = Math.max(0, 3 * devicePixelRatio - (right - left) / 2);
       ctx.fillRect(left - room, bbox.top, right - left + 2 * room, bbox.height);
       i = j;
@@ -78,18 +85,18 @@ const charts = (() => {
     const { ctx, bbox } = u;
     ctx.save();
     ctx.lineWidth = 2 * devicePixelRatio;
-    for (const alarm of alarms) {
-      if (!inView(u, alarm.time)) continue;
-      const x = u.valToPos(alarm.time, "x", true);
-      ctx.strokeStyle = colour({ raised: "breached", "cannot tell": "inconclusive" }[alarm.kind] || "met");
-      ctx.setLineDash(["raised", "cannot tell"].includes(alarm.kind) ? [] : [5 * devicePixelRatio, 4 * devicePixelRatio]);
+    for (const alarm of placed(alarms)) {
+      if (!inView(u, alarm.x)) continue;
+      const x = u.valToPos(alarm.x, "x", true);
+      ctx.strokeStyle = colour({ raised: "breached", "no estimate": "inconclusive" }[alarm.kind] || "met");
+      ctx.setLineDash(["raised", "no estimate"].includes(alarm.kind) ? [] : [5 * devicePixelRatio, 4 * devicePixelRatio]);
       ctx.beginPath(); ctx.moveTo(x, bbox.top); ctx.lineTo(x, bbox.top + bbox.height); ctx.stroke();
     }
     ctx.strokeStyle = colour("muted");
     ctx.setLineDash([2 * devicePixelRatio, 3 * devicePixelRatio]);
     for (const r of ended()) {
-      if (!inView(u, r.time)) continue;
-      const x = u.valToPos(r.time, "x", true);
+      if (!inView(u, r.x)) continue;
+      const x = u.valToPos(r.x, "x", true);
       ctx.beginPath(); ctx.moveTo(x, bbox.top); ctx.lineTo(x, bbox.top + bbox.height); ctx.stroke();
     }
     ctx.restore();
@@ -136,9 +143,9 @@ const charts = (() => {
     ctx.beginPath(); ctx.rect(bbox.left - room, bbox.top - room, bbox.width + 2 * room, bbox.height + room); ctx.clip();
     ctx.fillStyle = ctx.strokeStyle = colour("inconclusive");
     ctx.lineWidth = 1.25 * devicePixelRatio;
-    for (const l of labels) {
-      if (!inView(u, l.time)) continue;
-      const x = u.valToPos(l.time, "x", true), y = u.valToPos(l.accuracy, "y", true);
+    for (const l of placed(labels)) {
+      if (!inView(u, l.x)) continue;
+      const x = u.valToPos(l.x, "x", true), y = u.valToPos(l.accuracy, "y", true);
       ctx.beginPath(); ctx.moveTo(x, u.valToPos(l.low, "y", true)); ctx.lineTo(x, u.valToPos(l.high, "y", true)); ctx.stroke();
       ctx.beginPath(); ctx.arc(x, y, Math.min(3 + Math.sqrt(l.n) / 3, 7) * devicePixelRatio, 0, 2 * Math.PI); ctx.fill();
     }
@@ -153,8 +160,8 @@ const charts = (() => {
       width: Math.max(place.clientWidth, 200), height: innerWidth < 600 ? 190 : 230,
       legend: { show: false },
       cursor: { y: false, points: { show: false }, drag: { x: true, y: false, setScale: false }, sync: { key: "time" }, bind: { dblclick: () => () => setZoom(null) } },
-      scales: { x: { time: true, range: times }, y: { range } },
-      axes: [{ ...axis, space: 70, values: uPlot_time }, { ...axis, size: 70, values, ...(splits ? { splits } : {}) }],
+      scales: { x: { time: !byEvent, range: times }, y: { range } },
+      axes: [{ ...axis, space: 70, values: byEvent ? (u, splits) => splits.map((v) => Number.isInteger(v) ? whole(v) : "") : uPlot_time }, { ...axis, size: 70, values, ...(splits ? { splits } : {}) }],
       series: [{}, ...series], bands,
       hooks: { drawClear: [(u) => untold(u, drawn[order]), under], draw: [over], setCursor: [(u) => readout(figure, drawn[order][u.cursor.idx])], setSelect: [chosen] },
     };
@@ -192,9 +199,9 @@ const charts = (() => {
   function readout(figure, r) {
     const text = $(".now", figure);
     if (!text) return;
-    text.textContent = r ? `${when(r.time)}: ${r.nothing ? "no events" : r.cannot_tell ? `no estimate: ${r.cannot_tell}` : figure.dataset.kind === "exceedance" ? chance(r[watches()])
+    text.textContent = r ? `${byEvent ? `event ${whole(r.event)}, ` : ""}${when(r.time)}: ${r.nothing ? "no events" : r.no_estimate ? `no estimate: ${r.no_estimate}` : figure.dataset.kind === "exceedance" ? chance(r[watches()])
       : figure.dataset.kind === "risk" ? `${amount(r.risk)} (${between(r.risk_low, r.risk_high, amount)})`
-      : `${point(r.accuracy)} (${between(r.accuracy_low, r.accuracy_high, point)})`}` : "";
+      : `${percent(r.accuracy)} (${between(r.accuracy_low, r.accuracy_high, percent)})`}` : "";
   }
 
   const caption = (figure, parts) => $("figcaption", figure).replaceChildren(
@@ -237,35 +244,37 @@ const charts = (() => {
       series: [line(), hidden, hidden], bands: band, values: (u, v, axis, space, step) => ticks(v, step),
       under: (u) => hatched(u, forecast.low, forecast.high), over: (u) => { level(u, bundle.tolerable, "ink"); whiskers(u); marks(u); },
     });
-    caption(second, [["", "expected"], ["band", `${percent(bundle.confidence, 0)} interval`], ...(bundle.tolerable == null ? [] : [["limit", `tolerable: ${amount(bundle.tolerable)}`]]),
+    caption(second, [["", "expected"], ["band", `${confidence(bundle.confidence)} interval`], ...(bundle.tolerable == null ? [] : [["limit", `tolerable: ${amount(bundle.tolerable)}`]]),
       ...(bundle.forecast ? [["forecast", "forecast before release"]] : []), ...ends]);
     const third = make("figure-accuracy", "accuracy", ["accuracy", "accuracy_high", "accuracy_low"], {
-      range: (u, low, high) => spread([low, high, ...labels.filter((l) => within(l.time, shownTimes())).flatMap((l) => [l.low, l.high])], 0, 1),
+      range: (u, low, high) => spread([low, high, ...placed(labels).filter((l) => within(l.x, shownTimes())).flatMap((l) => [l.low, l.high])], 0, 1),
       series: [line(), hidden, hidden], bands: band, values: (u, v, axis, space, step) => ticks(v.map((x) => 100 * x), 100 * step).map((x) => `${x}%`),
       under: () => {}, over: (u) => { whiskers(u); dots(u); marks(u); },
     });
-    caption(third, [["", "expected"], ["band", `${percent(bundle.confidence, 0)} interval`], ["dot", "labelled afterwards, with interval"], ...ends]);
+    caption(third, [["", "expected"], ["band", `${confidence(bundle.confidence)} interval`], ["dot", "labelled afterwards, with interval"], ...ends]);
     fill();
   }
 
   function fill() {
     if (!plots.length) return;
     const arrival = byArrival(), end = arrival.length ? arrival[arrival.length - 1].time : 0;
-    drawn = { arrival: parted(seen(arrival, end)), time: parted(seen(byTime(), end)) };
+    const order = crowded(seen(arrival, end));
+    if (order !== byEvent) { byEvent = order; zoom = null; build(); return; }
+    drawn = { arrival: parted(placed(seen(arrival, end))), time: parted(placed(seen(byEvent ? readings : byTime(), end))) };
     for (const chart of plots) {
       const of = drawn[chart.order];
-      chart.setData([column(of, "time"), ...chart.keys.map((k) => column(of, k).map((v) => k.endsWith("log_odds") ? clipped(v) : v))]);
+      chart.setData([column(of, "x"), ...chart.keys.map((k) => column(of, k).map((v) => k.endsWith("log_odds") ? clipped(v) : v))]);
     }
     const shown = drawn.arrival;
     const there = { alarm: alarms.some((a) => a.kind === "raised"), cleared: alarms.some((a) => a.kind === "cleared"),
-      ended: ended().length > 0, untold: shown.some((r) => r.cannot_tell) || alarms.some((a) => a.kind === "cannot tell"), dot: labels.length > 0, band: shown.length > 1 };
+      ended: ended().length > 0, untold: shown.some((r) => r.no_estimate) || alarms.some((a) => a.kind === "no estimate"), dot: labels.length > 0, band: shown.length > 1 };
     for (const key of document.querySelectorAll("figcaption i")) if (key.className in there) key.parentNode.hidden = !there[key.className];
     const r = shown[shown.length - 1];
-    put("#zone", r && !since1970(r.time) ? "" : `times are in ${zone(r ? r.time : Date.now() / 1000)}`);
+    put("#zone", byEvent ? "by number of the event: many have the same time" : r && !since1970(r.time) ? "" : `times are in ${zone(r ? r.time : Date.now() / 1000)}`);
     if (r) {
       $("#figure-exceedance .plot").setAttribute("aria-label", `Evidence for an alarm over time; now ${chance(r[watches()])}`);
       $("#figure-risk .plot").setAttribute("aria-label", `Risk over time; now ${amount(r.risk)} ${bundle.unit}`);
-      $("#figure-accuracy .plot").setAttribute("aria-label", `Accuracy over time; now ${r.accuracy == null ? "unknown" : point(r.accuracy)}`);
+      $("#figure-accuracy .plot").setAttribute("aria-label", `Accuracy over time; now ${r.accuracy == null ? "unknown" : percent(r.accuracy)}`);
     }
   }
 

@@ -1,32 +1,33 @@
 "use strict";
-// Numbers as a person reads them. No chance is told more exactly than it is known: beyond 0.1% and 99.9% it is "less" and "more".
+// Numbers as a person reads them, by the rules of `numbers.py`. No chance is told more exactly than it is known: beyond 0.1% and
+// 99.9% it is "less" and "more".
 const numbers = (() => {
   const logit = (p) => Math.log(p / (1 - p));
-  const percent = (v, digits) => {
-    if (v == null) return "–";
-    const p = 100 * v;
-    if (p > 0 && p < 0.1) return "<0.1%";
-    if (p < 100 && p > 99.9) return ">99.9%";
-    return p.toFixed(digits ?? (p > 99 || p < 1 ? 1 : 0)) + "%";
+  // So many decimals, thousands apart; the shortest decimal that names the number is rounded half up. `shift`: 2 for percentages.
+  const fixed = (v, digits, shift = 0) => {
+    const [mantissa, power = 0] = String(Math.abs(v)).split("e"), scaled = Math.round(Number(`${mantissa}e${Number(power) + digits + shift}`));
+    const [units, ...rest] = Number(`${scaled}e-${digits}`).toFixed(digits).split(".");
+    return (v < 0 && scaled ? "−" : "") + [units.replace(/\B(?=(\d{3})+$)/g, ","), ...rest].join(".");
   };
+  const percent = (v) => { // one decimal, more where one would read as none or all
+    if (v == null) return "–";
+    let digits = 1;
+    const whole = () => v > 0 && v < 1 && [0, 100].includes(Number(fixed(v, digits, 2)));
+    while (digits < 3 && whole()) digits += 1;
+    return whole() ? (v < 0.5 ? "<0.001%" : ">99.999%") : `${fixed(v, digits, 2)}%`;
+  };
+  const confidence = (v) => `${Number((100 * v).toPrecision(4))}%`;
   const share = (logOdds) => 1 / (1 + Math.exp(-logOdds));
   const chance = (logOdds) => logOdds == null ? "–" : logOdds > logit(0.999) ? ">99.9%" : logOdds < logit(0.001) ? "<0.1%" : percent(share(logOdds));
   const threshold = (logOdds) => { // with as many digits as tell it from 0 and from 1
     const p = 100 * share(logOdds);
     return p < 0.01 ? "<0.01%" : p > 99.99 ? ">99.99%" : p.toFixed(p >= 1 && p <= 99 ? 0 : 2).replace(/(\.\d)0$/, "$1") + "%";
   };
-  // So many decimals, thousands apart. What lies halfway goes to the even digit, as it does in the terminal.
-  const fixed = (v, digits) => {
-    const scaled = v * 10 ** digits, below = Math.floor(scaled);
-    const halfway = Number.isInteger(v * 2 ** (digits + 1)) && scaled - below === 0.5;
-    const [units, ...rest] = (halfway ? (below + Math.abs(below % 2)) / 10 ** digits : v).toFixed(digits).split(".");
-    return [units.replace(/\B(?=(\d{3})+$)/g, ","), ...rest].join(".");
-  };
-  // A cost as commands print it (`amount` in Python): in three or more digits, in two where it is tiny, so that no cost reads as another.
+  // A number in its own unit, such as a cost: three digits, at most three decimals, two digits where it is tiny.
   const amount = (v) => {
     if (v == null) return "–";
-    const size = Math.abs(v);
-    return fixed(v, size >= 100 ? 0 : size >= 10 ? 1 : size < 1e-6 || size >= 0.00995 ? 3 : 1 - Math.floor(Math.log10(size)));
+    const size = Math.abs(v), power = Math.floor(Math.log10(size));
+    return fixed(v, size < 1e-6 ? 3 : size < 0.00995 ? 1 - power : Math.min(3, Math.max(0, 2 - power)));
   };
   // Places of an axis, with as many decimals as tell each from the next.
   const ticks = (places, step) => {
@@ -48,7 +49,6 @@ const numbers = (() => {
     return place === short || !place ? short : `${place} (${short})`;
   };
   const between = (low, high, as) => low == null || high == null ? "" : `${as(low)} to ${as(high)}`;
-  const point = (v) => percent(v, 1);
   function spread(values, floor, ceiling) { // the range of an axis that shows them all
     const all = values.filter((v) => v != null && isFinite(v));
     if (!all.length) return [0, 1];
@@ -69,5 +69,14 @@ const numbers = (() => {
       return beside > 0 && d > usual * beside ? [i] : [];
     });
   }
-  return { gaps, logit, percent, point, chance, threshold, amount, ticks, whole, when, utc, clock, iso, zone, since1970, between, spread };
+  // Whether a line over time would be upright: readings of many events, which came far faster than all did on average. Old readings
+  // are kept further apart, so that their number says nothing.
+  function crowded(readings, { least = 10, faster = 50, part = 0.2 } = {}) {
+    if (readings.length < 3) return false;
+    const first = readings[0], last = readings[readings.length - 1], span = last.time - first.time, events = last.event - first.event;
+    const steps = readings.slice(1).map((r, i) => [r.time - readings[i].time, r.event - readings[i].event]);
+    const atOnce = steps.filter(([seconds, n]) => seconds * events * faster < span * n).reduce((sum, [, n]) => sum + n, 0);
+    return span < least || atOnce > part * events;
+  }
+  return { crowded, gaps, logit, percent, confidence, chance, threshold, amount, ticks, whole, when, utc, clock, iso, zone, since1970, between, spread };
 })();

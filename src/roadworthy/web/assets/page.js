@@ -2,14 +2,14 @@
 // The live page: asks the service once a second, writes numbers as text, and hands readings to the charts.
 (() => {
   const { $, put, made } = elements;
-  const { percent, point, chance, amount, whole, when, utc, clock, iso, since1970, between } = numbers;
+  const { percent, confidence, chance, amount, whole, when, utc, clock, iso, since1970, between } = numbers;
   const POLL_MS = 1000, UNSEEN_MS = 10000, KEPT = 5000;
   // A service that hangs takes a question and never answers; one that is busy does within a second or two. The whole history takes
   // longer on a slow line, and how it is doing it says at once.
   const ANSWER_MS = 5000, HISTORY_MS = 30000, HEALTH_MS = 1000;
   const QUIET_S = 3600; // without an event, and longer than the whole window took: nothing is known of the time since
 
-  let bundle = null, replica = null, upto = -1, readings = [], alarms = [], labels = [], failures = 0, last = null, asking = null, said = "";
+  let bundle = null, replica = null, upto = -1, readings = [], shown = [], alarms = [], labels = [], failures = 0, last = null, asking = null, said = "";
   let token = sessionStorage.getItem("token") || "";
   const given = /[#&]token=([^&]+)/.exec(location.hash);
   if (given) {
@@ -53,6 +53,24 @@
   const audit = (windows, watched) => [watched, ...windows].find((v) => v.audited && !v.audited.carried && bundle.tolerable != null && v.audited.risk_low > bundle.tolerable)
     || (watched.audited ? watched : null);
 
+  // At an alarm: what a person on duty does, in this order.
+  function nextSteps(live) {
+    const [first] = ofNow(), since = first ? ` since event ${whole(first.event)}` : "", held = token ? " --token TOKEN" : "";
+    return [
+      `Protect users now: hand cases to a person, or take the system out of use, as your plan for this alarm says.`,
+      `Look at the inputs${since}: has the sensor, the site, the format or the preparation changed?`,
+      live.alarm_by_labels ? "Labels have confirmed it. Check the labelled cases first: they show what goes wrong."
+        : ["Have a sample labelled, to confirm it or to clear it: ", `roadworthy monitor label-queue ${location.origin} -n 50${held}`, " lists the events to label; post the answers to /v1/labels."],
+      "If the cause is removed, the alarm clears by itself. If the change is here to stay, assess again with it as a circumstance, and start the monitor from the new bundle.",
+    ];
+  }
+
+  // A command that counts as one event, to be pasted into a shell.
+  function firstEvent() {
+    const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`, secret = token ? ' -H "Authorization: Bearer $ROADWORTHY_TOKEN"' : "";
+    return `curl -X POST ${location.origin}/v1/events${secret} -d ${quoted(JSON.stringify(bundle.example))}`;
+  }
+
   const sentence = (words) => `${words[0].toUpperCase()}${words.slice(1)}${words.endsWith(".") ? "" : "."}`;
 
   // The alarms of this time: since all were cleared, the first of them began it.
@@ -71,19 +89,19 @@
   function judged(live, w, { told, labelled, proven }) {
     const limit = amount(bundle.tolerable), a = labelled && labelled.audited;
     const byLabels = a ? `By ${whole(a.labels)} labels${a.carried ? " of earlier events" : ""} the risk${labelled === w ? "" : ` (window: ${labelled.label})`} is ${amount(a.risk)} (${between(a.risk_low, a.risk_high, amount)}) ${bundle.unit}; ${limit} is tolerable.` : "";
-    const scoresSay = a && labelled.risk != null ? ` By the scores alone it would be ${amount(labelled.risk)}.` : w.cannot_tell ? ` By the scores there is no estimate: ${w.cannot_tell}` : "";
+    const scoresSay = a && labelled.risk != null ? ` By the scores alone it would be ${amount(labelled.risk)}.` : w.no_estimate ? ` By the scores there is no estimate: ${w.no_estimate}` : "";
     if (!live.total.accepted && (live.total.unscored || live.mostly_refused)) {
-      return ["unknown", "?", "No estimate", w.cannot_tell ? sentence(w.cannot_tell) : `None of ${whole(live.total.unscored)} events has a score.`];
+      return ["unknown", "?", "No estimate", w.no_estimate ? sentence(w.no_estimate) : `None of ${whole(live.total.unscored)} events has a score.`];
     } else if (!live.total.accepted) {
       return ["waiting", "…", "Waiting for events", live.posts_refused ? `${refusedPosts(live)}; the answers say why.` : ""];
     } else if (live.alarm) {
       return ["alarm", "!", "Alarm", sinceWhen() + (proven ? byLabels + scoresSay + whatEndsIt(live)
         : live.alarm_by_labels ? labelsSaid() + (told ? ` By the scores alone it would be ${amount(w.risk)} now.` : scoresSay) + whatEndsIt(live)
-        : w.cannot_tell ? `No estimate now: ${sentence(w.cannot_tell)}` : `The risk is now ${amount(w.risk)} ${bundle.unit}; ${limit} is tolerable.`)];
+        : w.no_estimate ? `No estimate now: ${sentence(w.no_estimate)}` : `The risk is now ${amount(w.risk)} ${bundle.unit}; ${limit} is tolerable.`)];
     } else if (proven) {
       return ["unknown", "!", "Above the limit, by labels", byLabels + scoresSay];
-    } else if (w.cannot_tell) {
-      return ["unknown", "?", "No estimate", sentence(w.cannot_tell)];
+    } else if (w.no_estimate) {
+      return ["unknown", "?", "No estimate", sentence(w.no_estimate)];
     } else if (bundle.tolerable == null) {
       return ["unknown", "?", "No limit set", "The bundle has no tolerable risk, so no alarm is raised."];
     } else if (a && a.risk > bundle.tolerable) {
@@ -108,10 +126,17 @@
   }
 
   function showNow(live) {
-    const w = live.windows.find((v) => v.window === bundle.watched) || {}, percentage = percent(bundle.confidence, 0);
-    const told = live.total.accepted > 0 && !w.cannot_tell, labelled = audit(live.windows, w), a = labelled && labelled.audited;
+    const w = live.windows.find((v) => v.window === bundle.watched) || {}, percentage = confidence(bundle.confidence);
+    const told = live.total.accepted > 0 && !w.no_estimate, labelled = audit(live.windows, w), a = labelled && labelled.audited;
     const proven = a != null && bundle.tolerable != null && a.risk_low > bundle.tolerable;
     showVerdict(live, w, { told, labelled, proven });
+    const any = live.event > 0 || live.mostly_refused; // before the first event there is nothing to tell
+    $("#next").hidden = !live.alarm;
+    if (live.alarm) list("#next ol", nextSteps(live));
+    $("#first").hidden = any;
+    document.querySelectorAll("[data-filled]").forEach((e) => { e.hidden = !any; });
+    // Every figure, chart and tree of the page is of this moment.
+    put("#now", live.event ? `Now: ${w.n + w.unscored === 1 ? "the last event" : `the last ${whole(w.n + w.unscored)} events`}${bundle.alarm ? ", which the alarm watches" : ""}, up to event ${whole(live.event)} of ${when(w.end)}` : "");
     // What cannot be relied on is not shown: a figure is believed, whatever stands above it.
     const missing = live.total.accepted + live.total.unscored ? "no estimate" : "";
     const figure = (name, from, as, unit = "", source = "") => {
@@ -123,35 +148,33 @@
     // What the headline rests on is what stands large: where labels say that it is too much, the scores have not seen it.
     const labelsFirst = a != null && (live.alarm_by_labels || proven);
     const labelsName = a ? `by ${whole(a.labels)} labels${a.carried ? " of earlier events" : ""}${labelled === w ? "" : ` (${labelled.label})`}` : "";
-    for (const [name, as, unit] of [["risk", amount, ` ${bundle.unit}`], ["accuracy", point, ""]]) {
+    for (const [name, as, unit] of [["risk", amount, ` ${bundle.unit}`], ["accuracy", percent, ""]]) {
       figure(name, labelsFirst ? a : w, as, unit, labelsFirst ? `${labelsName}; ` : live.alarm_by_labels ? "by the scores alone; " : "");
       put(`#${name}-beside`, labelsFirst ? (told ? `by the scores: ${inShort(name, w, as)}` : "") : a ? `${labelsName}: ${inShort(name, a, as)}` : "");
     }
-    figure("rate", w, point);
-    const rule = bundle.alarm ? live.rings : "no tolerable risk set", now = told ? chance(w.log_odds) : "";
+    figure("rate", w, percent);
+    const rule = bundle.alarm ? live.alarm_condition : "no tolerable risk set", now = told ? chance(w.log_odds) : "";
     put("#exceedance", live.alarm_by_labels ? "Alarm by labels" : now || "–");
     put("#exceedance-rule", live.alarm_by_labels ? `by the scores: ${now || "no estimate"}; ${rule}` : rule);
     const t = live.total;
-    put("#events", whole(t.accepted + t.unscored)); // as events are numbered: those without a score, too
+    put("#events", whole(live.event)); // as events are numbered: those without a score, too
     const aside = [["repeated", t.repeated], ["late", t.late], ["ahead", t.ahead]].filter(([, n]) => n > 0).map(([k, n]) => `${whole(n)} ${k} (not counted)`);
-    if (live.newest != null) aside.push(`newest: ${when(live.newest)}`);
     if (live.posts_refused) aside.push(refusedPosts(live));
     const ofAll = t.unscored ? [`${whole(t.unscored)} of them without a score`] : [];
     put("#events-detail", [...ofAll, `${whole(w.n)} in the window, worth ${whole(w.effective_n)}`, ...aside].join("; "));
-    const any = t.accepted + t.unscored > 0 || live.mostly_refused; // before the first event there is nothing to tell
     rows("#windows tbody", live.windows, (v) => [
       [v.label + (v.window === bundle.watched ? " (watched)" : ""), ""], [whole(v.n), "num"], [whole(v.effective_n), "num"],
-      ...(v.cannot_tell || !v.n ? [["–", "num", v.cannot_tell && any ? "no estimate" : ""], ["–", "num"], ["–", "num"], ["–", "num"]] : [
-        [point(v.accuracy), "num", between(v.accuracy_low, v.accuracy_high, point)], [amount(v.risk), "num", between(v.risk_low, v.risk_high, amount)],
-        [chance(v.log_odds), "num"], [point(v.rate), "num", between(v.rate_low, v.rate_high, point)]]),
-      ...(v.audited ? [[point(v.audited.accuracy), "num", between(v.audited.accuracy_low, v.audited.accuracy_high, point)],
+      ...(v.no_estimate || !v.n ? [["–", "num", v.no_estimate && any ? "no estimate" : ""], ["–", "num"], ["–", "num"], ["–", "num"]] : [
+        [percent(v.accuracy), "num", between(v.accuracy_low, v.accuracy_high, percent)], [amount(v.risk), "num", between(v.risk_low, v.risk_high, amount)],
+        [chance(v.log_odds), "num"], [percent(v.rate), "num", between(v.rate_low, v.rate_high, percent)]]),
+      ...(v.audited ? [[percent(v.audited.accuracy), "num", between(v.audited.accuracy_low, v.audited.accuracy_high, percent)],
         [amount(v.audited.risk), "num", between(v.audited.risk_low, v.audited.risk_high, amount)]] : [["–", "num"], ["–", "num"]]),
     ]);
     const shared = live.windows.length ? live.windows[0].notes.filter((n) => live.windows.every((v) => v.notes.includes(n))) : [];
-    const reasons = new Set(live.windows.map((v) => v.cannot_tell)), common = reasons.size === 1 && live.windows.length > 1 ? [...reasons][0] : null;
+    const reasons = new Set(live.windows.map((v) => v.no_estimate)), common = reasons.size === 1 && live.windows.length > 1 ? [...reasons][0] : null;
     const own = live.windows.flatMap((v) => {
       const notes = v.notes.filter((n) => !shared.includes(n));
-      return [...(v.cannot_tell && !common ? [`no estimate: ${v.cannot_tell}`] : []), ...notes].map((n) => `${v.label}: ${n}`);
+      return [...(v.no_estimate && !common ? [`no estimate: ${v.no_estimate}`] : []), ...notes].map((n) => `${v.label}: ${n}`);
     });
     // What holds for the bundle stands below, among what the numbers rest on.
     const below = [...bundle.notes, ...(bundle.alarm ? bundle.alarm.notes : [])];
@@ -162,7 +185,11 @@
     const place = $(where), text = JSON.stringify(items);
     if (place.dataset.shown === text) return;
     place.dataset.shown = text;
-    place.replaceChildren(...items.map((item) => made("li", item)));
+    place.replaceChildren(...items.map((item) => {
+      const entry = made("li"), parts = [item].flat(); // every other part is a command
+      entry.append(...parts.map((part, i) => i % 2 ? made("code", part) : part));
+      return entry;
+    }));
   }
 
   function rows(where, items, cells) {
@@ -219,12 +246,14 @@
     put("#subject", called());
     put("#risk-unit", bundle.unit);
     put("#bundle", `Bundle ${bundle.id}.`);
+    put("#first code", firstEvent());
+    put("#first-scores", bundle.scores.join(", "));
     const rule = bundle.alarm, forecast = bundle.forecast;
     const facts = [
-      ["Calibrated on", bundle.kinds.map((k) => `${k.kind}: ${whole(k.rows)} rows, ${point(k.accuracy)} right`).join("; ")],
+      ["Calibrated on", bundle.kinds.map((k) => `${k.kind}: ${whole(k.rows)} rows, ${percent(k.accuracy)} right`).join("; ")],
       ["Scores", bundle.scores.join(", ")],
       ["Coverage on unseen shifts", bundle.coverage || "not measured"],
-      ["Forecast before release", forecast ? `${amount(forecast.risk)} ${bundle.unit} (${between(forecast.low, forecast.high, amount)}), with ${percent(forecast.rate, 0)} of inputs shifted` : "none"],
+      ["Forecast before release", forecast ? `${amount(forecast.risk)} ${bundle.unit} (${between(forecast.low, forecast.high, amount)}), with ${percent(forecast.rate)} of inputs shifted` : "none"],
       ["Tolerable risk", bundle.tolerable == null ? "not set" : `${amount(bundle.tolerable)} ${bundle.unit}`],
       ["Alarm", rule ? `on windows of ${rule.label}, every ${whole(rule.stride)} events; false alarms without shift: ${rule.false_alarms}, at ${whole(rule.events_per_day)} events a day` : "none: no tolerable risk set"],
       ["Late and repeated", `events up to ${whole(bundle.lateness_s)} s older than the newest are counted; the last ${whole(bundle.id_horizon)} ids are recognised`],
@@ -245,6 +274,13 @@
     const trouble = await ownTrouble(), then = last ? ` The figures below are from then: ${said}.` : "";
     if (trouble) return status("lost", "?", "No estimate", `The service says: ${trouble} It has sent no figures ${last ? `since ${when(last)}` : "yet"}.${then}`);
     status("lost", "?", "No answer", last ? `The service has not answered since ${when(last)}.${then}` : "The service has not answered yet; retrying.");
+  }
+
+  // The readings, and what the header shows: a chart ends where the page is.
+  function withNow(live) {
+    const w = live.windows.find((v) => v.window === bundle.watched), last = readings[readings.length - 1];
+    shown = live.event > (last ? last.event : 0) && w && w.end != null ? [...readings, { ...w, time: w.end, event: live.event, alarm: live.alarm, alarm_by_scores: live.alarm_by_scores }] : readings;
+    return shown;
   }
 
   async function once() {
@@ -271,7 +307,7 @@
       showNow(live);
       showAlarms();
       showTree(live.tree);
-      if (!document.hidden) charts.show({ readings, alarms, labels });
+      if (!document.hidden) charts.show({ readings: withNow(live), alarms, labels });
       failures = 0;
       last = Date.now() / 1000;
       feed("live", `live, ${clock(last)}`, utc(last));
@@ -300,7 +336,7 @@
     document.querySelectorAll(".choice button").forEach((b) => b.setAttribute("aria-pressed", String(b === button)));
     charts.setSpan(Number(button.dataset.span));
   }));
-  const again = () => { if (bundle) { charts.build(bundle); charts.show({ readings, alarms, labels }); } };
+  const again = () => { if (bundle) { charts.build(bundle); charts.show({ readings: shown, alarms, labels }); } };
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
   let resizing;
   addEventListener("resize", () => { clearTimeout(resizing); resizing = setTimeout(again, 150); });

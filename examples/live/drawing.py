@@ -1,8 +1,7 @@
-"""A chart of letters: what the confidence says, the monitor's estimate with its band, and the truth once it is revealed."""
+"""A chart of letters: confidence, the monitor's estimate with its band, and the truth at the end."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -22,7 +21,7 @@ class Frame:
     accuracy: float
     low: float
     high: float
-    cannot_tell: str | None
+    no_estimate: str | None
     alarm: bool
     risk: float
 
@@ -31,55 +30,40 @@ class Frame:
         ours = f"roadworthy {self.accuracy:.0%} [{self.low:.0%}, {self.high:.0%}], {self.risk:.2f} expected"
         said = (
             ours
-            if self.cannot_tell is None
-            else f"roadworthy gives no estimate: {self.cannot_tell}"
+            if self.no_estimate is None
+            else f"roadworthy gives no estimate: {self.no_estimate}"
         )
         return f"  {self.event:>6,} events   confidence {self.confidence:.0%}   {said}{'   ALARM' if self.alarm else ''}"
 
 
-@dataclass(frozen=True)
-class Axis:
-    """Accuracy from bottom to 1, on the lines of a chart."""
-
-    bottom: float
-
-    @classmethod
-    def above(cls, least: float) -> Axis:
-        """With room for values from `least` on."""
-        return cls(max(0.0, math.floor(5.0 * least - 0.5) / 5.0))
-
-    def line(self, value: float) -> int:
-        """The line of a value, 0 on top."""
-        share = (1.0 - min(max(value, self.bottom), 1.0)) / (1.0 - self.bottom)
-        return min(int(share * HEIGHT), HEIGHT - 1)
-
-    def label(self, line: int) -> str:
-        """The value at the middle of a line, every third line."""
-        if line % 3:
-            return "     "
-        return f"{1.0 - (line + 0.5) * (1.0 - self.bottom) / HEIGHT:4.0%} "
+def line_of(accuracy: float) -> int:
+    """The line of an accuracy, 0 on top."""
+    return min(int((1.0 - min(max(accuracy, 0.0), 1.0)) * HEIGHT), HEIGHT - 1)
 
 
-def chart(
-    frames: Sequence[Frame], axis: Axis, columns: int, *, truth: Sequence[float] | None = None
-) -> Text:
+def label(line: int) -> str:
+    """The accuracy at the middle of a line, every third line."""
+    return "     " if line % 3 else f"{1.0 - (line + 0.5) / HEIGHT:4.0%} "
+
+
+def chart(frames: Sequence[Frame], columns: int, *, truth: Sequence[float] | None = None) -> Text:
     """The columns so far; later marks lie over earlier ones: band, confidence, estimate, truth."""
     cells = [[(" ", "") for _ in range(columns)] for _ in range(HEIGHT)]
     for x, frame in enumerate(frames):
-        if frame.cannot_tell is None:
-            for line in range(axis.line(frame.high), axis.line(frame.low) + 1):
+        if frame.no_estimate is None:
+            for line in range(line_of(frame.high), line_of(frame.low) + 1):
                 cells[line][x] = ("░", BAND)
         else:
             for line in range(HEIGHT):
                 cells[line][x] = ("?", "dim") if (line + x) % 4 == 0 else (" ", "")
-        cells[axis.line(frame.confidence)][x] = ("╌", CONFIDENCE)
-        if frame.cannot_tell is None:
-            cells[axis.line(frame.accuracy)][x] = ("━", OURS)
+        cells[line_of(frame.confidence)][x] = ("╌", CONFIDENCE)
+        if frame.no_estimate is None:
+            cells[line_of(frame.accuracy)][x] = ("━", OURS)
         if truth is not None:
-            cells[axis.line(truth[x])][x] = ("●", TRUTH)
+            cells[line_of(truth[x])][x] = ("●", TRUTH)
     text = Text()
     for line, row in enumerate(cells):
-        text.append(axis.label(line), "dim").append("│", "dim")
+        text.append(label(line), "dim").append("│", "dim")
         marked = max((x + 1 for x, (mark, _) in enumerate(row) if mark != " "), default=0)
         for mark, style in row[:marked]:
             text.append(mark, style)
@@ -100,7 +84,7 @@ def legend(frame: Frame, *, truth: float | None = None) -> Text:
     """The three lines by name, with where they stand."""
     ours = (
         f"{frame.accuracy:.0%} ({frame.low:.0%} to {frame.high:.0%})"
-        if frame.cannot_tell is None
+        if frame.no_estimate is None
         else "no estimate"
     )
     text = (

@@ -1,9 +1,9 @@
-"""Significance against loss: how much a circumstance matters, and how much it takes.
+"""Risk priority against loss: how much a circumstance matters, and how much it takes.
 
-Significance is exposure x likelihood x severity, 1 to 125. What lies at the upper right is where to
+Risk priority is exposure x likelihood x severity, 1 to 125. What lies at the upper right is where to
 work first. Labels never overlap: a dot without space for one keeps its tooltip.
 
->>> drawn = significance_chart([SignificancePoint("fog", 60, 0.34)], title="Where to work first")
+>>> drawn = priority_chart([PriorityPoint("fog", 60, 0.34)], title="Where to work first")
 >>> "fog" in drawn
 True
 """
@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from .. import numbers
 from .rows import NARROW, dot, known
 from .svg import (
     SMALL,
@@ -41,11 +40,11 @@ AROUND = (
 
 
 @dataclass(frozen=True)
-class SignificancePoint:
+class PriorityPoint:
     """One circumstance; `loss` is the relative drop at its worst level."""
 
     name: str
-    significance: float | None
+    priority: float | None
     loss: float | None
     low: float | None = None
     high: float | None = None
@@ -71,13 +70,11 @@ class Box(NamedTuple):
         return across and self.top >= other.top and self.bottom <= other.bottom
 
 
-def significance_chart(
-    points: Sequence[SignificancePoint], *, title: str, width: float = 920
-) -> str:
-    """The picture; points without a significance or a loss are left to the table."""
+def priority_chart(points: Sequence[PriorityPoint], *, title: str, width: float = 920) -> str:
+    """The picture; points without a priority or a loss are left to the table."""
     drawn = sorted(
-        (p for p in points if known(p.significance) and known(p.loss)),
-        key=lambda p: -(p.significance or 0) * max(p.loss or 0, 0.001),
+        (p for p in points if known(p.priority) and known(p.loss)),
+        key=lambda p: -(p.priority or 0) * max(p.loss or 0, 0.001),
     )
     narrow = width < NARROW
     frame = Box(46.0, 24.0, width - 4, 300.0 if narrow else 330.0)
@@ -85,7 +82,7 @@ def significance_chart(
     low, high = domain([*losses, 0.0], bounded=False, pad=0.08)
     across = LinearScale(0, HIGHEST, frame.left, frame.right)
     up = LinearScale(low, high, frame.bottom, frame.top + 6)
-    below = "Significance" + ("" if narrow else " (exposure × likelihood × severity)")
+    below = "Risk priority" + ("" if narrow else " (exposure × likelihood × severity)")
     body = [
         axis(across, frame.top + 6, frame.bottom, "plain"),
         axis(up, frame.left, frame.right, "percent", vertical=True, count=6),
@@ -93,7 +90,7 @@ def significance_chart(
         label("Relative loss at the worst level", 0, 14, class_="muted", font=SMALL),
         label(below, frame.right, frame.bottom + 36, anchor="end", class_="muted", font=SMALL),
     ]
-    places = [(across(p.significance or 0), up(p.loss or 0)) for p in drawn]
+    places = [(across(p.priority or 0), up(p.loss or 0)) for p in drawn]
     bars = [_bar(p, x, up) for p, (x, _) in zip(drawn, places, strict=True)]
     taken = [Box(x - 6, y - 6, x + 6, y + 6) for x, y in places] + [b for b in bars if b]
     unnamed = 0
@@ -102,15 +99,13 @@ def significance_chart(
         name = _name(point.name, x, y, taken, frame)
         unnamed += name is None
         parts += [dot(x, y), *([name] if name else [])]
-        shown = f"relative loss {numbers.value(point.loss, 'percent')}"
-        note = f"{point.name}: significance {point.significance:g}, {shown}"
-        body.append(group(*parts, title=point.note or note))
+        body.append(group(*parts, title=point.note or point.name))
     without = f"; {unnamed} dots are too close to others to be labelled, the table names them"
     return chart(
         body,
-        name="significance",
+        name="priority",
         title=title,
-        description=f"{len(drawn)} circumstances, significance against relative loss"
+        description=f"{len(drawn)} circumstances, risk priority against relative loss"
         f"{without if unnamed else ''}.",
         width=width,
         height=frame.bottom + 44,
@@ -118,7 +113,7 @@ def significance_chart(
     )
 
 
-def _bar(point: SignificancePoint, x: float, up: LinearScale) -> Box | None:
+def _bar(point: PriorityPoint, x: float, up: LinearScale) -> Box | None:
     """Where the interval is drawn; None if there is none."""
     if point.low is None or point.high is None or not (known(point.low) and known(point.high)):
         return None

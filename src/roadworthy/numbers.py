@@ -1,18 +1,24 @@
-"""How a report writes numbers: three significant digits, percentages where they are natural, never a rounded-up 100%.
+"""How a number is written, wherever a person reads it: report, terminal, sentences of claims, monitor.
 
->>> value(0.9124, "percent"), value(0.9996, "percent"), value(-0.123, "points"), value(12.3456, "plain")
-('91.2%', '99.96%', '−12.3 pp', '12.3')
+A share has one decimal (more where one would read as none or all), a difference of shares is in
+percentage points with its sign, AUC and ECE have three decimals, counts have thousands separators. A
+number in its own unit has three digits, and at most three decimals unless it is tiny. The text depends
+on the number alone, so that one number reads the same everywhere; JSON has all digits.
+
+>>> value(0.9124, "percent"), value(0.9996, "percent"), value(-0.123, "points"), value(0.9142, "decimal")
+('91.2%', '99.96%', '−12.3 pp', '0.914')
 >>> value(0.9285, "percent"), limit(0.9, "percent"), bound(0.8996, 0.9, "percent")
 ('92.9%', '90%', '89.96%')
 >>> from roadworthy.statistics import Interval
 >>> shown = estimate(0.9125, Interval(0.898, 0.9241, 0.95, "wilson"), 2000, "percent")
 >>> shown.value, shown.interval, shown.confidence, shown.n
-('91.25%', '89.8 to 92.4%', '95%', '2,000')
+('91.3%', '89.8 to 92.4%', '95%', '2,000')
 """
 
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import ROUND_HALF_UP, Decimal
@@ -20,14 +26,15 @@ from typing import Literal
 
 from roadworthy.statistics.interval import Interval
 
-Style = Literal["percent", "points", "plain", "change"]
-"""A share (0.91 is 91%), a difference of shares (in percentage points), a number in its own unit, a difference of such."""
+Style = Literal["percent", "points", "decimal", "plain", "change"]
+"""A share (0.91 is 91%), a difference of shares (in percentage points), a number from 0 to 1 that is no share (AUC), a
+number in its own unit, a difference of such."""
 
 MINUS = "−"
 NONE = "–"
 """What stands where there is no number."""
-MANY = 1000
-"""From so many cases on, a share of them has two decimals: it and its complement then add up to 100%."""
+MOST = 3
+"""Decimals of a percentage; what is nearer to none or all is "<0.001%"."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +51,16 @@ class ShownNumber:
 
 def value(x: float | None, style: Style = "plain") -> str:
     """One number."""
-    if x is None or math.isnan(x):
-        return NONE
-    if math.isinf(x):
-        return ("" if x > 0 else MINUS) + "∞"
-    return _with_unit(_digits(x, style, _places([x], style)), style)
+    return NONE if x is None or math.isnan(x) else _with_unit(_shown(x, style), style)
+
+
+def amount(x: float) -> str:
+    """A number in its own unit, such as a cost.
+
+    >>> [amount(x) for x in (0.0812, 1925.4, 12.25, 2.5, 1234567.0, 0.000472, 0.0, 1e-9)]
+    ['0.081', '1,925', '12.3', '2.50', '1,234,567', '0.00047', '0.000', '0.000']
+    """
+    return value(x, "plain")
 
 
 def limit(x: float | None, style: Style = "plain") -> str:
@@ -59,9 +71,7 @@ def limit(x: float | None, style: Style = "plain") -> str:
     """
     if x is None or not math.isfinite(x):
         return value(x, style)
-    exact = round(
-        Decimal(repr(float(x))) * (100 if style in ("percent", "points") else 1), 6
-    ).normalize()
+    exact = round(Decimal(repr(float(x))) * _scale(style), 6).normalize()
     return _with_unit(_digits(x, style, max(0, -int(exact.as_tuple().exponent))), style)
 
 
@@ -69,68 +79,40 @@ def bound(x: float | None, against: float | None, style: Style = "plain") -> str
     """The bound that decided, with enough decimals to differ from the limit: 89.96%, not 90%."""
     if x is None or against is None or not (math.isfinite(x) and math.isfinite(against)):
         return value(x, style)
-    places = _places([x], style)
-    while (
-        x != against and places < 8 and _digits(x, style, places) == _digits(against, style, places)
-    ):
+    places = _decimals(x, style)
+    if x == against or _digits(x, style, places) != _digits(against, style, places):
+        return value(x, style)
+    while places < 8 and _digits(x, style, places) == _digits(against, style, places):
         places += 1
     return _with_unit(_digits(x, style, places), style)
 
 
 def interval(found: Interval | None, style: Style = "plain") -> str:
-    """Both ends with the same number of decimals, the unit once.
+    """Both ends, the unit once.
 
-    >>> interval(Interval(0.86928, 0.99999, 0.95, "bootstrap"), "percent")
-    '86.9 to >99.9%'
-    >>> interval(Interval(0.0011, 0.0035, 0.95, "wilson"), "percent")
-    '0.11 to 0.35%'
+    >>> interval(Interval(0.86928, 0.9999, 0.95, "bootstrap"), "percent")
+    '86.9 to 99.99%'
+    >>> interval(Interval(0.0004, 0.0035, 0.95, "wilson"), "percent")
+    '0.04 to 0.4%'
     """
     if found is None:
         return NONE
-    ends = found.low, found.high
-    if style == "percent" and all(0 <= end <= 1 for end in ends) and not _together(*ends):
-        return _with_unit(" to ".join(_share(end) for end in ends), style)
-    return _interval(found, style, _places([found.low, found.high], style))
-
-
-def _interval(found: Interval, style: Style, places: int) -> str:
-    ends = [_digits(end, style, places) for end in (found.low, found.high)]
-    return _with_unit(f"{ends[0]} to {ends[1]}", style)
-
-
-def _together(low: float, high: float) -> bool:
-    """Whether both ends lie so near to none or to all that one decimal is too few."""
-    return high < 0.01 or low > 0.99
-
-
-def _share(end: float) -> str:
-    """An end of a wide interval: one decimal, and never none or all where it is neither.
-
-    >>> _share(0.86928), _share(0.99999), _share(1.0), _share(0.0002)
-    ('86.9', '>99.9', '100.0', '<0.1')
-    """
-    text = _digits(end, "percent", 1)
-    return "<0.1" if text == "0.0" and end > 0 else ">99.9" if text == "100.0" and end < 1 else text
+    return _with_unit(f"{_shown(found.low, style)} to {_shown(found.high, style)}", style)
 
 
 def estimate(
-    x: float | None, found: Interval | None, n: int | None, style: Style = "plain"
+    x: float | None,
+    found: Interval | None,
+    n: int | None,
+    style: Style = "plain",
+    *,
+    ends: str = "interval",
 ) -> ShownNumber:
-    """A value with its interval, confidence and number of cases."""
-    shown, ends, cases = value(x, style), interval(found, style), count(n)
-    if style == "percent" and x is not None and n is not None and n >= MANY and _is_count(x, n):
-        shown = _with_unit(_digits(x, style, max(2, _decimals(x, style))), style)
-    if found and x is not None and math.isfinite(x) and style in ("plain", "change"):
-        # A number in its own unit and its interval are read together: as many decimals, from the largest of them.
-        places = _places([x, found.low, found.high], style)
-        shown, ends = _digits(x, style, places), _interval(found, style, places)
+    """A value with its interval (or what its `ends` are), confidence and number of cases."""
+    shown, both, cases = value(x, style), interval(found, style), count(n)
     sure = confidence(found.confidence) if found else ""
-    parts = [
-        shown,
-        f"{sure} interval {ends} ({found.method})" if found else "no interval",
-        f"n = {cases}",
-    ]
-    return ShownNumber(shown, ends, sure, cases, ", ".join(parts))
+    said = f"{sure} {ends} {both} ({found.method})" if found else "no interval"
+    return ShownNumber(shown, both, sure, cases, f"{shown}, {said}, n = {cases}")
 
 
 def confidence(level: float | None) -> str:
@@ -147,6 +129,16 @@ def count(n: float | None) -> str:
     '32,000'
     """
     return NONE if n is None else f"{n:,.0f}"
+
+
+def plural(n: int, noun: str) -> str:
+    """A count with its noun.
+
+    >>> plural(1, "claim"), plural(1200, "case"), plural(60, "study"), plural(3, "series")
+    ('1 claim', '1,200 cases', '60 studies', '3 series')
+    """
+    several = re.sub(r"(?<![aeiou])y$", "ie", noun) + ("" if noun.endswith("s") else "s")
+    return f"{n:,} {noun if n == 1 else several}"
 
 
 def level(x: float | None) -> str:
@@ -206,40 +198,48 @@ def moment(iso: str) -> str:
     return f"{when.day} {when:%B %Y, %H:%M}" + (f" {zone}" if zone else "")
 
 
-def _is_count(x: float, n: int) -> bool:
-    """Whether a value is a share of n cases, and neither none nor all of them."""
-    return 0 < x < 1 and abs(x * n - round(x * n)) < 1e-6
-
-
-def _places(together: list[float], style: Style) -> int:
-    """How many decimals numbers get that stand together: three significant digits of the largest, or what shares need."""
-    finite = [x for x in together if math.isfinite(x)]
-    if style in ("plain", "change"):
-        return _decimals(max(finite, key=abs, default=0.0), style)
-    return max((_decimals(x, style) for x in finite), default=0)
+def _scale(style: Style) -> int:
+    return 100 if style in ("percent", "points") else 1
 
 
 def _decimals(x: float, style: Style) -> int:
-    if not math.isfinite(x):
-        return 0
+    """How many decimals a number gets."""
     if style == "points":
         return 1
     if style == "percent":
-        # A share near 0 or 1 needs more places, or 99.96% would read as 100%.
-        small, rest = abs(x), abs(1 - x)
-        if small > 1:
-            return 0
-        if min(small, rest) < 1e-12 or (small >= 0.01 and rest > 0.00051):
-            return 1
-        return 2 if small >= 0.0001 and rest > 0.000051 else 3
-    return 0 if abs(x) >= 100 or x == 0 else min(6, max(0, 2 - math.floor(math.log10(abs(x)))))
+        places = 1
+        while (
+            places < MOST
+            and 0 < abs(x) < 1
+            and float(_digits(abs(x), style, places)) in (0.0, 100.0)
+        ):
+            places += 1
+        return places
+    size = abs(x)
+    if style == "decimal" or size < 1e-6:
+        return 3
+    exponent = math.floor(math.log10(size))
+    # Three decimals would leave one digit or none of a number below 0.00995.
+    return 1 - exponent if size < 0.00995 else min(3, max(0, 2 - exponent))
+
+
+def _shown(x: float, style: Style) -> str:
+    """A number without its unit; a share is never rounded to none or all.
+
+    >>> [_shown(x, "percent") for x in (0.86928, 0.9996, 0.9999999, 1.0, 0.0002, 1e-7, 1.324)]
+    ['86.9', '99.96', '>99.999', '100.0', '0.02', '<0.001', '132.4']
+    """
+    if not math.isfinite(x):
+        return ("" if x > 0 else MINUS) + "∞"
+    text = _digits(x, style, _decimals(x, style))
+    if style == "percent" and 0 < x < 1 and text in ("0.000", "100.000"):
+        return "<0.001" if x < 0.5 else ">99.999"
+    return text
 
 
 def _digits(x: float, style: Style, places: int) -> str:
-    if not math.isfinite(x):
-        return ("" if x > 0 else MINUS) + "∞"
     # The shortest decimal that names the float is rounded half up: 0.9285 is 92.9%, though its binary value lies below.
-    scaled = Decimal(repr(float(x))) * (100 if style in ("percent", "points") else 1)
+    scaled = Decimal(repr(float(x))) * _scale(style)
     far = abs(scaled) >= Decimal(10) ** 15
     text = f"{abs(scaled) if far else abs(scaled).quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP):,.{places}f}"
     negative = scaled < 0 and float(text.replace(",", "")) != 0
