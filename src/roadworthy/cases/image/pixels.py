@@ -90,7 +90,7 @@ def on_pixels(paint: _F) -> _F:
 
     @functools.wraps(paint)
     def make(image: np.ndarray, rng: np.random.Generator, **parameters: Any) -> np.ndarray:
-        plain = _checked(image)
+        plain = sound_image(image)
         if plain.ndim == 2:
             return paint(plain, rng, **parameters)
         if plain.shape[2] == 1:
@@ -104,7 +104,7 @@ def on_pixels(paint: _F) -> _F:
     return make  # type: ignore[return-value]
 
 
-def _checked(image: Any) -> np.ndarray:
+def sound_image(image: Any) -> np.ndarray:
     """The image, contiguous; refused by a sentence if it is not a sound one."""
     array = np.ascontiguousarray(image)
     # A type that is known needs no further look but at the shape: this runs once an image, hundreds of thousands of times.
