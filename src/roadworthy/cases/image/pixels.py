@@ -33,6 +33,8 @@ _WHITE = {
     np.dtype("f8"): 1.0,
 }
 _STRIP = 30_000
+_MADE_FOR = 224
+"""The side of images for which Hendrycks and Dietterich chose their sizes in pixels."""
 _F = TypeVar("_F", bound=Callable[..., np.ndarray])
 
 
@@ -83,6 +85,33 @@ def strips(image: np.ndarray, *, at_least: int = 1) -> Iterator[slice]:
     step = max(at_least, _STRIP * height // image.size, 1)
     for start in range(0, height, step):
         yield slice(start, min(start + step, height))
+
+
+def unit_of_size(image: np.ndarray, relative: bool) -> float:
+    """What a pixel of a kernel counts: 1, or, relative to the image, its short side over 224."""
+    return min(image.shape[:2]) / _MADE_FOR if relative else 1.0
+
+
+def softened(image: np.ndarray, sigma: float) -> np.ndarray:
+    """A Gaussian blur, cut off at four sigmas; beyond its edge the image goes on with the edge."""
+    cv2 = opencv()
+    side = 2 * int(4 * sigma + 0.5) + 1
+    if side == 1:
+        return image.copy()
+    return cv2.GaussianBlur(image, (side, side), sigma, borderType=cv2.BORDER_REPLICATE)  # type: ignore[no-any-return]
+
+
+def sprinkled(
+    image: np.ndarray, rng: np.random.Generator, amount: float, name: str, drawn: tuple[int, ...]
+) -> np.ndarray:
+    """The image with a share of its pixels white or black; one draw for every element of `drawn`."""
+    if not 0 <= amount <= 1:
+        raise ValueError(f"{name}: amount is {amount}; a share of the pixels, 0 to 1, was expected")
+    noisy = image.copy()
+    draws = rng.integers(0, 1 << 16, drawn, dtype=np.uint16)
+    noisy[draws < round(amount * (1 << 16))] = white(image.dtype)
+    noisy[draws < round(amount * (1 << 15))] = 0
+    return noisy
 
 
 def on_pixels(paint: _F) -> _F:
