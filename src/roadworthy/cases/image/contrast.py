@@ -22,7 +22,7 @@ TABLES = {
 }
 
 
-@transform("contrast", of=IMAGE, tables=TABLES)
+@transform("contrast", of=IMAGE, tables=TABLES, identity={"factor": 1.0})
 @on_pixels
 def contrast(image: np.ndarray, rng: np.random.Generator, *, factor: float) -> np.ndarray:
     """Every pixel moves towards its channel's mean."""

@@ -23,7 +23,7 @@ TABLES = {
 }
 
 
-@transform("gaussian_noise", of=IMAGE, tables=TABLES)
+@transform("gaussian_noise", of=IMAGE, tables=TABLES, identity={"scale": 0.0})
 @on_pixels
 def gaussian_noise(image: np.ndarray, rng: np.random.Generator, *, scale: float) -> np.ndarray:
     """A normal number is added to every pixel and channel."""

@@ -43,7 +43,8 @@ def geometry(
     def decorate(move: Callable[..., Warp]) -> Callable[..., np.ndarray]:
         @functools.wraps(move)
         def make(image: np.ndarray, rng: np.random.Generator, **parameters: Any) -> np.ndarray:
-            return move(np.shape(image)[:2], rng, **parameters).picture(sound_image(image))
+            plain = sound_image(image)
+            return move(plain.shape[:2], rng, **parameters).picture(plain)
 
         make.move = move  # type: ignore[attr-defined]
         make.extra = ("cv2", "vision")  # type: ignore[attr-defined]

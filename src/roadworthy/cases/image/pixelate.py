@@ -30,7 +30,7 @@ _MOST_PIXELS = (2**31 - 1) // 255
 """So many white 8-bit pixels can be summed in 32 bits."""
 
 
-@transform("pixelate", of=IMAGE, tables=TABLES)
+@transform("pixelate", of=IMAGE, tables=TABLES, identity={"factor": 1.0})
 @on_pixels
 def pixelate(image: np.ndarray, rng: np.random.Generator, *, factor: float) -> np.ndarray:
     """Blocks of pixels take their mean colour."""

@@ -87,6 +87,32 @@ def strips(image: np.ndarray, *, at_least: int = 1) -> Iterator[slice]:
         yield slice(start, min(start + step, height))
 
 
+_LUMA = (0.299, 0.587, 0.114)
+
+
+def laid_over(
+    image: np.ndarray,
+    cover: np.ndarray,
+    colour: tuple[float, float, float],
+    *,
+    as_light: bool = False,
+) -> np.ndarray:
+    """The image under a colour (white is 1, 1, 1), of which `cover` (height, width) says how much.
+
+    As light it is added to the image instead. An image of one channel gets the colour's luma.
+    """
+    cv2 = opencv()
+    plain = image.ndim == 2
+    tint = np.dot(colour, _LUMA) if plain else np.array(colour)
+    tint = (tint * white(image.dtype)).astype(np.float32)
+    made = np.empty_like(image)
+    for rows in strips(image):
+        part, under = cover[rows] if plain else cv2.merge([cover[rows]] * 3), as_floats(image[rows])
+        laid = part * tint + under if as_light else part * (tint - under) + under
+        made[rows] = as_pixels(laid, image.dtype)
+    return made
+
+
 def unit_of_size(image: np.ndarray, relative: bool) -> float:
     """What a pixel of a kernel counts: 1, or, relative to the image, its short side over 224."""
     return min(image.shape[:2]) / _MADE_FOR if relative else 1.0
@@ -95,10 +121,9 @@ def unit_of_size(image: np.ndarray, relative: bool) -> float:
 def softened(image: np.ndarray, sigma: float) -> np.ndarray:
     """A Gaussian blur, cut off at four sigmas; beyond its edge the image goes on with the edge."""
     cv2 = opencv()
-    side = 2 * int(4 * sigma + 0.5) + 1
-    if side == 1:
-        return image.copy()
-    return cv2.GaussianBlur(image, (side, side), sigma, borderType=cv2.BORDER_REPLICATE)  # type: ignore[no-any-return]
+    weights = cv2.getGaussianKernel(2 * int(4 * sigma + 0.5) + 1, max(sigma, 1e-6))
+    # GaussianBlur takes longer, and on bytes its weights are rounded.
+    return cv2.sepFilter2D(image, -1, weights, weights, borderType=cv2.BORDER_REPLICATE)  # type: ignore[no-any-return]
 
 
 def sprinkled(

@@ -35,7 +35,7 @@ _LEVELS = [dict(zip(_NAMES, row, strict=True)) for row in _IMAGENET_C]
 TABLES = {"hendrycks": _LEVELS, "wang": [_LEVELS[0], _LEVELS[2], _LEVELS[4]]}
 
 
-@transform("snow", of=IMAGE, tables=TABLES)
+@transform("snow", of=IMAGE, tables=TABLES, draw="case")
 @on_pixels
 def snow(
     image: np.ndarray,

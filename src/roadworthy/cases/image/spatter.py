@@ -14,15 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadworthy.cases.image.pixels import (
-    as_floats,
-    as_pixels,
-    on_pixels,
-    opencv,
-    softened,
-    strips,
-    white,
-)
+from roadworthy.cases.image.pixels import laid_over, on_pixels, opencv, softened
 from roadworthy.cases.transform import transform
 from roadworthy.data.values import IMAGE
 
@@ -34,8 +26,7 @@ TABLES = {
     ]
     + [{"mean": m, "scale": s, "sigma": 1.0, "threshold": 0.65, "mud": True} for m, s in _MUD]
 }
-_TURQUOISE, _BROWN = (175, 238, 238), (63, 42, 20)
-_LUMA = (0.299, 0.587, 0.114)
+_TURQUOISE, _BROWN = (175 / 255, 238 / 255, 238 / 255), (63 / 255, 42 / 255, 20 / 255)
 
 
 @transform("spatter", of=IMAGE, tables=TABLES, draw="case")
@@ -57,22 +48,13 @@ def spatter(
             f"spatter: scale is {scale}, sigma {sigma} and light {light}; 0 or more, 0 or more, and "
             "0 to 1 were expected"
         )
-    cv2, top = opencv(), white(image.dtype)
+    cv2 = opencv()
     layer = rng.standard_normal(image.shape[:2], dtype=np.float32) * np.float32(scale) + np.float32(
         mean
     )
     liquid = cv2.threshold(softened(layer, sigma), threshold, 0, cv2.THRESH_TOZERO)[1]
     cover = _mud(liquid) if mud else _water(liquid) * np.float32(light)
-    colour = np.array(_BROWN if mud else _TURQUOISE) * (top / 255)
-    if image.ndim == 2:
-        colour = colour @ _LUMA
-    made = np.empty_like(image)
-    for rows in strips(image):
-        part = cover[rows] if image.ndim == 2 else cv2.merge([cover[rows]] * 3)
-        under = as_floats(image[rows])
-        laid = part * colour.astype(np.float32) + (under * (1 - part) if mud else under)
-        made[rows] = as_pixels(laid, image.dtype)
-    return made
+    return laid_over(image, cover, _BROWN if mud else _TURQUOISE, as_light=not mud)
 
 
 def _mud(liquid: np.ndarray) -> np.ndarray:
