@@ -1,7 +1,7 @@
 """Occlusion: something stands before the scene.
 
 Blocks of flat grey, or pictures cut out of their background, cover up to a `share` of the image; they
-may overlap. `folder` holds the cut-outs: PNG or WebP files with an alpha channel, taken by name.
+may overlap. `folder` holds the cut-outs: image files with an alpha channel, in the order of their names.
 
 >>> import numpy as np
 >>> hidden = occlusion(np.ones((100, 100)), np.random.default_rng(0), share=0.2, blocks=1)
@@ -19,6 +19,7 @@ import numpy as np
 
 from roadworthy.cases.image.pixels import as_pixels, on_pixels, opencv, white
 from roadworthy.cases.transform import transform
+from roadworthy.data.loaders.files import image_files, read_image
 from roadworthy.data.values import IMAGE
 
 TABLES = {"plain": [{"share": s} for s in (0.05, 0.1, 0.18, 0.28, 0.4)]}
@@ -69,18 +70,12 @@ def _shown(figure: np.ndarray, under: np.ndarray) -> np.ndarray:
 @functools.lru_cache(maxsize=8)
 def _cut_outs(folder: str) -> tuple[np.ndarray, ...]:
     """The pictures of a folder as RGBA from 0 to 1, in the order of their names."""
-    cv2 = opencv()
-    files = [f for f in sorted(Path(folder).glob("*")) if f.suffix.lower() in (".png", ".webp")]
-    if not files:
-        raise ValueError(
-            f"occlusion: {folder} holds no .png or .webp files; cut-outs were expected"
-        )
-    read = [cv2.imread(str(f), cv2.IMREAD_UNCHANGED) for f in files]
-    for file, picture in zip(files, read, strict=True):
-        if picture is None or picture.ndim != 3 or picture.shape[2] != 4:
+    found = []
+    for file in image_files(Path(folder)):
+        picture = read_image(file)
+        if picture.ndim != 3 or picture.shape[2] != 4:
             raise ValueError(f"occlusion: {file} has no alpha channel; cut-outs were expected")
-    whole = (np.iinfo(p.dtype).max for p in read)
-    return tuple(
-        cv2.cvtColor(p, cv2.COLOR_BGRA2RGBA) / np.float32(w)
-        for p, w in zip(read, whole, strict=True)
-    )
+        found.append(picture / np.float32(white(picture.dtype)))
+    if not found:
+        raise ValueError(f"occlusion: no image files in {folder}; cut-outs were expected")
+    return tuple(found)
