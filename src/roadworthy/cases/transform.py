@@ -136,3 +136,10 @@ def at_level(name: str, level: int, *, table: str | None = None) -> Transform:
             f"{name} has levels 0 to {len(rows)} in its table {chosen!r}; {level} is not one of them"
         )
     return Transform(name, dict(rows[level - 1]), level=level, table=chosen)
+
+
+def every_level(name: str) -> list[Transform]:
+    """The transform at every level of all its tables; if it has none, with its defaults."""
+    known: Tables = registry.get("transforms", name).traits.get("tables", {})
+    levels = [at_level(name, i, table=t) for t, of in known.items() for i in range(1, len(of) + 1)]
+    return levels or [Transform(name)]

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from roadworthy.cases.transform import Transform, at_level
+from roadworthy.cases.transform import Transform, at_level, every_level
 from roadworthy.conformance.items import of_kind, same
 from roadworthy.conformance.rule import Rule, required_parameters
 from roadworthy.data.values import BOXES, IMAGE, KINDS, TRACKS, Audio
@@ -114,15 +114,8 @@ def targets_move_only_with_the_picture(component: Component) -> Iterator[str]:
 
 
 def _settings(component: Component) -> list[Transform]:
-    """Every level of every table, or the defaults."""
-    tables = component.traits.get("tables", {})
-    if not tables and not required_parameters(component):
-        return [Transform(component.name)]
-    return [
-        at_level(component.name, level, table=table)
-        for table, rows in tables.items()
-        for level in range(1, len(rows) + 1)
-    ]
+    lacking = not component.traits.get("tables") and required_parameters(component)
+    return [] if lacking else every_level(component.name)
 
 
 def _tries(component: Component) -> Iterator[tuple[Transform, Any]]:

@@ -362,7 +362,7 @@ class _Rows(Kind):
         parts = {name: getattr(item, name) for name in self.columns}
         if len({len(part) for part in parts.values()}) > 1:
             named = {n: len(p) for n, p in parts.items() if n != "ignore" or len(p) != len(item)}
-            *most, last = (f"{count} {ROWS_OF[name]}" for name, count in named.items())
+            *most, last = (f"{count} {ROWS_OF.get(name, name)}" for name, count in named.items())
             return f"has {', '.join(most)} and {last}"
         if not all(np.isfinite(part).all() for part in parts.values()):
             return "has a NaN or infinite corner or score"
@@ -383,10 +383,8 @@ class _Rows(Kind):
         return [self.type(**{c: parts[c][s] for c in known}) for s in places]
 
 
-ROWS_OF = {
-    **{"xyxy": "boxes", "labels": "labels", "scores": "scores", "ignore": "marks to ignore"},
-    **{"step": "steps", "ids": "ids"},
-}
+ROWS_OF = {"xyxy": "boxes", "ignore": "marks to ignore", "step": "steps"}
+"""What rows of a column are called, if not by its name."""
 
 
 class _Boxes(_Rows):

@@ -20,11 +20,9 @@ TABLES = {"hendrycks": [{"by": b} for b in (0.1, 0.2, 0.3, 0.4, 0.5)]}
 
 
 @transform("brightness", of=IMAGE, tables=TABLES, identity={"by": 0.0})
-@on_pixels
+@on_pixels(by=(0, 1))
 def brightness(image: np.ndarray, rng: np.random.Generator, *, by: float) -> np.ndarray:
     """Every pixel becomes lighter in its own colour."""
-    if not 0 <= by <= 1:
-        raise ValueError(f"brightness: by is {by}; 0 to 1 (white) was expected")
     cv2, top = opencv(), white(image.dtype)
     if image.ndim == 2:
         return as_pixels(as_floats(image) + np.float32(by * top), image.dtype)

@@ -22,11 +22,9 @@ TABLES = {"plain": [{"by": b} for b in (0.006, 0.012, 0.02, 0.03, 0.042)]}
 
 
 @transform("chromatic_aberration", of=IMAGE, tables=TABLES, identity={"by": 0.0}, colour_only=True)
-@on_pixels
+@on_pixels(by=(0, 0.5))
 def chromatic_aberration(image: np.ndarray, rng: np.random.Generator, *, by: float) -> np.ndarray:
     """Red and blue are enlarged and shrunk about the centre."""
-    if not 0 <= by <= 0.5:
-        raise ValueError(f"chromatic_aberration: by is {by}; 0 to 0.5 was expected")
     if image.ndim == 2:
         return image.copy()
     cv2, (height, width) = opencv(), image.shape[:2]

@@ -26,7 +26,7 @@ TABLES = {"hendrycks": [{"radius": r, "edge": e} for r, e in _LEVELS]}
 
 
 @transform("defocus_blur", of=IMAGE, tables=TABLES, identity={"radius": 0.0, "edge": 0.1})
-@on_pixels
+@on_pixels(radius=(0, 1000), edge=(0.01, 100))
 def defocus_blur(
     image: np.ndarray,
     rng: np.random.Generator,
@@ -36,16 +36,11 @@ def defocus_blur(
     relative: bool = False,
 ) -> np.ndarray:
     """Every pixel becomes the mean over a disc."""
-    if not (radius >= 0 and edge > 0):
-        raise ValueError(
-            f"defocus_blur: radius is {radius} and edge {edge}; 0 or more, and more than 0, were expected"
-        )
     cv2 = opencv()
     radius *= unit_of_size(image, relative)
     sums, count = _sums_over_discs(image, radius)
     means = sums * np.float32(_light(radius, edge) / count)
-    size = _edge_size(radius)
-    means = cv2.GaussianBlur(means, size, edge, borderType=cv2.BORDER_REPLICATE)
+    means = cv2.GaussianBlur(means, _edge_size(radius), edge, borderType=cv2.BORDER_REPLICATE)
     return as_pixels(means, image.dtype)
 
 
@@ -58,15 +53,12 @@ def _sums_over_discs(image: np.ndarray, radius: float) -> tuple[np.ndarray, int]
     reach, (height, width) = int(radius), image.shape[:2]
     half = [int(math.sqrt(radius**2 - dy**2)) for dy in range(-reach, reach + 1)]
     count = sum(2 * w + 1 for w in half)
-    wider = {np.dtype(np.uint8): np.uint16, np.dtype(np.uint16): np.uint32}.get(
-        image.dtype, np.float64
-    )
-    padded = opencv().copyMakeBorder(
-        image, reach, reach, reach + 1, reach, opencv().BORDER_REPLICATE
-    )
+    wider = {"u1": np.uint16, "u2": np.uint32}.get(image.dtype.str[1:], np.float64)
+    edge = opencv().BORDER_REPLICATE
+    padded = opencv().copyMakeBorder(image, reach, reach, reach + 1, reach, edge)
     running = np.cumsum(padded, axis=1, dtype=wider)
-    small = image.dtype == np.uint8 and count * 255 < 1 << 16
-    total = np.zeros(image.shape, wider if small or image.dtype != np.uint8 else np.uint32)
+    overflows = wider == np.uint16 and count * 255 >= 1 << 16
+    total = np.zeros(image.shape, np.uint32 if overflows else wider)
     for w in dict.fromkeys(half):
         end = reach + 1 + w
         row = running[:, end : end + width] - running[:, reach - w : reach - w + width]

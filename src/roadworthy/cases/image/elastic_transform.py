@@ -22,21 +22,18 @@ from roadworthy.cases.image.textures import soft_noise
 TABLES = {"hendrycks": [{"strength": 250 * s} for s in (0.05, 0.065, 0.085, 0.1, 0.12)]}
 
 
-@geometry("elastic_transform", tables=TABLES, identity={"strength": 0.0})
+@geometry(
+    "elastic_transform", tables=TABLES, identity={"strength": 0.0}, limits={"strength": (0, None)}
+)
 def elastic_transform(shape: tuple[int, int], rng: np.random.Generator, *, strength: float) -> Warp:
     """Every pixel is moved by a smooth random field."""
-    if not strength >= 0:
-        raise ValueError(f"elastic_transform: strength is {strength}; 0 or more was expected")
     height, width = shape
     sigma = (0.01 * height, 0.01 * width)
     # The deviation of uniform numbers in [-1, 1), and what smoothing leaves of it on each axis.
-    left = math.sqrt(1 / 3) * math.prod(
-        min(1.0, (2 * math.sqrt(math.pi) * s) ** -0.5) for s in sigma
-    )
-    reach = np.float32(strength * 0.005 * height * left)
+    left = [min(1.0, (2 * math.sqrt(math.pi) * s) ** -0.5) for s in sigma]
+    reach = np.float32(strength * 0.005 * height * math.sqrt(1 / 3) * math.prod(left))
     places = np.empty((height, width, 2), np.float32)
-    places[..., 0] = reach * soft_noise(shape, rng, sigma) + np.arange(width, dtype=np.float32)
-    places[..., 1] = (
-        reach * soft_noise(shape, rng, sigma) + np.arange(height, dtype=np.float32)[:, None]
-    )
+    rows, columns = np.ogrid[:height, :width]
+    places[..., 0] = reach * soft_noise(shape, rng, sigma) + columns
+    places[..., 1] = reach * soft_noise(shape, rng, sigma) + rows
     return Warp(places, shape, border="reflected")

@@ -25,13 +25,9 @@ TABLES = {"hendrycks": [{"density": d, "decay": w} for d, w in _LEVELS]}
 
 
 @transform("fog", of=IMAGE, tables=TABLES, draw="case", identity={"density": 0.0, "decay": 2.0})
-@on_pixels
+@on_pixels(density=(0, None), decay=(1, None))
 def fog(image: np.ndarray, rng: np.random.Generator, *, density: float, decay: float) -> np.ndarray:
     """A cloud is added, and the contrast of the rest lowered."""
-    if not (density >= 0 and decay >= 1):
-        raise ValueError(
-            f"fog: density is {density} and decay {decay}; 0 or more, and 1 or more, were expected"
-        )
     cv2 = opencv()
     lightest, thick = float(image.max()), density * white(image.dtype)
     kept = lightest / (lightest + thick) if lightest else 0.0

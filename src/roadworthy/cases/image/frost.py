@@ -31,25 +31,20 @@ TABLES = {"hendrycks": [{"kept": k, "frost": f} for k, f in _LEVELS]}
 
 _SIDE = 256
 """Frost is drawn on a short side of at most so many pixels, and enlarged for larger images."""
-_ICE = (0.94, 1.0, 1.06)
+_ICE = np.array([0.94, 1.0, 1.06], np.float32)
 _FEATHERS, _BRANCHES, _SHADES = 140, 12, 5
 """Feathers in a square, branches on each side of one, and different shades of them."""
 
 
 @transform("frost", of=IMAGE, tables=TABLES, draw="case", identity={"kept": 1.0, "frost": 0.0})
-@on_pixels
+@on_pixels(kept=(0, 1), frost=(0, 1))
 def frost(image: np.ndarray, rng: np.random.Generator, *, kept: float, frost: float) -> np.ndarray:
     """Feathers of ice are laid over the image."""
-    if not (0 <= kept <= 1 and 0 <= frost <= 1):
-        raise ValueError(f"frost: kept is {kept} and frost {frost}; 0 to 1 was expected of both")
     cv2, top = opencv(), white(image.dtype)
     ice = _ice(image.shape[:2], rng) * np.float32(frost * top)
     iced = np.empty_like(image)
     for rows in strips(image):
-        if image.ndim == 3:
-            layer = cv2.merge([ice[rows] * np.float32(c) for c in _ICE])
-        else:
-            layer = ice[rows]
+        layer = ice[rows] if image.ndim == 2 else cv2.merge([ice[rows] * c for c in _ICE])
         made = cv2.addWeighted(as_floats(image[rows]), kept, layer, 1.0, 0.0)
         iced[rows] = as_pixels(made, image.dtype)
     return iced

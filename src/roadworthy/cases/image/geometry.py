@@ -23,7 +23,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from roadworthy.cases.image.pixels import opencv, sound_image
+from roadworthy.cases.image.pixels import Limits, check_limits, opencv, sound_image
 from roadworthy.cases.transform import Tables, transform
 from roadworthy.data.values import IMAGE, Boxes, Tracks
 from roadworthy.distances.overlap import box_area
@@ -36,17 +36,26 @@ strong map folds the picture."""
 
 
 def geometry(
-    name: str, *, tables: Tables | None = None, identity: Mapping[str, Any] | None = None
+    name: str,
+    *,
+    tables: Tables | None = None,
+    identity: Mapping[str, Any] | None = None,
+    limits: Mapping[str, Limits] | None = None,
 ) -> Callable[[Callable[..., Warp]], Callable[..., np.ndarray]]:
     """Register a transform of images that moves pixels."""
 
     def decorate(move: Callable[..., Warp]) -> Callable[..., np.ndarray]:
         @functools.wraps(move)
+        def drawn(shape: tuple[int, int], rng: np.random.Generator, **parameters: Any) -> Warp:
+            check_limits(name, parameters, limits or {})
+            return move(shape, rng, **parameters)
+
+        @functools.wraps(move)
         def make(image: np.ndarray, rng: np.random.Generator, **parameters: Any) -> np.ndarray:
             plain = sound_image(image)
-            return move(plain.shape[:2], rng, **parameters).picture(plain)
+            return drawn(plain.shape[:2], rng, **parameters).picture(plain)
 
-        make.move = move  # type: ignore[attr-defined]
+        make.move = drawn  # type: ignore[attr-defined]
         make.extra = ("cv2", "vision")  # type: ignore[attr-defined]
         return register(make)
 

@@ -25,7 +25,7 @@ TABLES = {"hendrycks": [{"sigma": s, "reach": r, "rounds": n} for s, r, n in _LE
 
 
 @transform("glass_blur", of=IMAGE, tables=TABLES, identity={"sigma": 0.0, "reach": 0, "rounds": 0})
-@on_pixels
+@on_pixels(sigma=(0, 100), reach=(0, 100), rounds=(0, 100))
 def glass_blur(
     image: np.ndarray,
     rng: np.random.Generator,
@@ -36,11 +36,6 @@ def glass_blur(
     relative: bool = False,
 ) -> np.ndarray:
     """Pixels take the values of neighbours, between two blurs."""
-    if not (sigma >= 0 and 0 <= reach <= 100 and 0 <= rounds <= 100):
-        raise ValueError(
-            f"glass_blur: sigma is {sigma}, reach {reach} and rounds {rounds}; "
-            "0 or more, 0 to 100 and 0 to 100 were expected"
-        )
     size = unit_of_size(image, relative)
     blurred = softened(image, sigma * size)
     pixels = blurred.reshape(image.shape[0] * image.shape[1], -1)

@@ -21,7 +21,7 @@ TABLES = {"hendrycks": [{"amount": a} for a in (0.03, 0.06, 0.09, 0.17, 0.27)]}
 
 
 @transform("impulse_noise", of=IMAGE, tables=TABLES, identity={"amount": 0.0})
-@on_pixels
+@on_pixels(amount=(0, 1))
 def impulse_noise(image: np.ndarray, rng: np.random.Generator, *, amount: float) -> np.ndarray:
     """Some pixels turn white or black, each channel by itself."""
-    return sprinkled(image, rng, amount, "impulse_noise", image.shape)
+    return sprinkled(image, rng, amount, image.shape)

@@ -21,11 +21,9 @@ TABLES = {"hendrycks": [{"quality": q} for q in (25, 18, 15, 10, 7)]}
 
 
 @transform("jpeg_compression", of=IMAGE, tables=TABLES)
-@on_pixels
+@on_pixels(quality=(1, 100))
 def jpeg_compression(image: np.ndarray, rng: np.random.Generator, *, quality: int) -> np.ndarray:
     """The picture is compressed as JPEG and read again."""
-    if not 1 <= quality <= 100:
-        raise ValueError(f"jpeg_compression: quality is {quality}; 1 to 100 was expected")
     cv2, top = opencv(), white(image.dtype)
     bytes_ = image if top == 255 else np.rint(image * (255 / top)).astype(np.uint8)
     colour = image.ndim == 3

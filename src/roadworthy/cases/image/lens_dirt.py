@@ -26,22 +26,13 @@ _THICK = 0.8
 
 
 @transform("lens_dirt", of=IMAGE, tables=TABLES, draw="case")
-@on_pixels
+@on_pixels(share=(0.001, 0.999))
 def lens_dirt(image: np.ndarray, rng: np.random.Generator, *, share: float) -> np.ndarray:
     """Soft dark spots lie over the image."""
-    if not 0 < share < 1:
-        raise ValueError(f"lens_dirt: share is {share}; more than 0 and less than 1 was expected")
-    short = min(image.shape[:2])
-    spots = [
-        _spots(image.shape[:2], rng, 0.04 * short, share),
-        _spots(image.shape[:2], rng, 0.012 * short, share / 5),
-    ]
-    return laid_over(image, _THICK * np.maximum(*spots), _DIRT)
-
-
-def _spots(
-    shape: tuple[int, int], rng: np.random.Generator, sigma: float, share: float
-) -> np.ndarray:
-    """0 to 1, half of it where a share of the noise begins."""
-    above = soft_noise(shape, rng, sigma) - np.float32(NormalDist().inv_cdf(1 - share))
-    return np.clip(above * np.float32(0.9) + np.float32(0.5), 0, 1)
+    dirt = np.zeros(image.shape[:2], np.float32)
+    for size, part in ((0.04, share), (0.012, share / 5)):
+        noise = soft_noise(image.shape[:2], rng, size * min(image.shape[:2]))
+        # Half as thick as can be where that share of the noise begins.
+        spots = np.float32(0.9) * (noise - np.float32(NormalDist().inv_cdf(1 - part)))
+        dirt = np.maximum(dirt, np.minimum(spots + np.float32(0.5), 1))
+    return laid_over(image, _THICK * dirt, _DIRT)

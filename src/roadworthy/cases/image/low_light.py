@@ -23,11 +23,9 @@ _PHOTONS, _READING = 400.0, 0.003
 
 
 @transform("low_light", of=IMAGE, tables=TABLES)
-@on_pixels
+@on_pixels(exposure=(0.0001, 1))
 def low_light(image: np.ndarray, rng: np.random.Generator, *, exposure: float) -> np.ndarray:
     """Light is reduced, and counted in photons by a noisy sensor."""
-    if not 0 < exposure <= 1:
-        raise ValueError(f"low_light: exposure is {exposure}; more than 0, up to 1, was expected")
     cv2, top = opencv(), white(image.dtype)
     night = np.empty_like(image)
     for rows in strips(image):

@@ -20,13 +20,9 @@ TABLES = {"plain": [{"factor": f} for f in (0.6, 0.42, 0.3, 0.21, 0.15)]}
 
 
 @transform("lower_resolution", of=IMAGE, tables=TABLES, identity={"factor": 1.0})
-@on_pixels
+@on_pixels(factor=(0.001, 1))
 def lower_resolution(image: np.ndarray, rng: np.random.Generator, *, factor: float) -> np.ndarray:
     """The image is shrunk, and enlarged again without blocks."""
-    if not 0 < factor <= 1:
-        raise ValueError(
-            f"lower_resolution: factor is {factor}; more than 0, up to 1, was expected"
-        )
     cv2, (height, width) = opencv(), image.shape[:2]
     size = max(1, round(width * factor)), max(1, round(height * factor))
     small = cv2.resize(image, size, interpolation=cv2.INTER_AREA)

@@ -57,7 +57,7 @@ class _Piece(NamedTuple):
 @transform(
     "motion_blur", of=IMAGE, tables=TABLES, draw="case", identity={"radius": 0, "sigma": 3.0}
 )
-@on_pixels
+@on_pixels(radius=(0, 10_000), sigma=(0.001, None))
 def motion_blur(
     image: np.ndarray,
     rng: np.random.Generator,
@@ -78,10 +78,6 @@ def streak(
     image: np.ndarray, *, radius: int, sigma: float, angle: float, centred: bool = False
 ) -> np.ndarray:
     """The image smeared along the line of that angle in degrees; 0 looks right, 90 down."""
-    if radius < 0 or not sigma > 0:
-        raise ValueError(
-            f"the blur has radius {radius} and sigma {sigma}; 0 or more, and more than 0, were expected"
-        )
     cv2 = opencv()
     down, right = _line(2 * radius + 1, angle)
     if centred:

@@ -26,7 +26,7 @@ TABLES = {"plain": [{"share": s} for s in (0.05, 0.1, 0.18, 0.28, 0.4)]}
 
 
 @transform("occlusion", of=IMAGE, tables=TABLES, draw="case", identity={"share": 0.0})
-@on_pixels
+@on_pixels(share=(0, 1), blocks=(1, 10_000))
 def occlusion(
     image: np.ndarray,
     rng: np.random.Generator,
@@ -36,10 +36,6 @@ def occlusion(
     folder: str | None = None,
 ) -> np.ndarray:
     """Blocks, or cut-outs from a folder, cover parts of the image."""
-    if not (0 <= share <= 1 and 1 <= blocks <= 10_000):
-        raise ValueError(
-            f"occlusion: share is {share} and blocks {blocks}; 0 to 1, and 1 to 10000, were expected"
-        )
     hidden, (height, width) = image.copy(), image.shape[:2]
     known = _cut_outs(folder) if folder else ()
     for _ in range(blocks if share else 0):

@@ -4,7 +4,7 @@ A transform of images is written for one plain case, a contiguous (height, width
 units (0 to 255, 0 to 65535 or 0 to 1), and `on_pixels` makes it serve all the others: it checks the image, drops and
 restores a lone channel axis, and leaves an alpha channel as it is.
 
->>> @on_pixels
+>>> @on_pixels(by=(0, 1))
 ... def half(image, rng, *, by: float = 0.5):
 ...     return as_pixels(as_floats(image) * by, image.dtype)
 >>> half(np.full((8, 8, 1), 100, np.uint8), None).shape
@@ -18,7 +18,8 @@ ValueError: the image has pixels from 2 to 2; float pixels lie between 0 (black)
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -36,6 +37,7 @@ _STRIP = 30_000
 _MADE_FOR = 224
 """The side of images for which Hendrycks and Dietterich chose their sizes in pixels."""
 _F = TypeVar("_F", bound=Callable[..., np.ndarray])
+Limits = tuple[float, float | None]
 
 
 @functools.cache
@@ -127,11 +129,9 @@ def softened(image: np.ndarray, sigma: float) -> np.ndarray:
 
 
 def sprinkled(
-    image: np.ndarray, rng: np.random.Generator, amount: float, name: str, drawn: tuple[int, ...]
+    image: np.ndarray, rng: np.random.Generator, amount: float, drawn: tuple[int, ...]
 ) -> np.ndarray:
     """The image with a share of its pixels white or black; one draw for every element of `drawn`."""
-    if not 0 <= amount <= 1:
-        raise ValueError(f"{name}: amount is {amount}; a share of the pixels, 0 to 1, was expected")
     noisy = image.copy()
     draws = rng.integers(0, 1 << 16, drawn, dtype=np.uint16)
     noisy[draws < round(amount * (1 << 16))] = white(image.dtype)
@@ -139,23 +139,40 @@ def sprinkled(
     return noisy
 
 
-def on_pixels(paint: _F) -> _F:
-    """Make a transform of contiguous (h, w) and (h, w, 3) arrays serve every sound image."""
+def on_pixels(**limits: Limits) -> Callable[[_F], _F]:
+    """Make a transform of contiguous (h, w) and (h, w, 3) arrays serve every sound image, with
+    parameters within their limits: the least, and the most or None."""
 
-    @functools.wraps(paint)
-    def make(image: np.ndarray, rng: np.random.Generator, **parameters: Any) -> np.ndarray:
-        plain = sound_image(image)
-        if plain.ndim == 2:
-            return paint(plain, rng, **parameters)
-        if plain.shape[2] == 1:
-            return paint(plain[:, :, 0], rng, **parameters).reshape(plain.shape)
-        if plain.shape[2] == 3:
-            return paint(plain, rng, **parameters)
-        colours = paint(np.ascontiguousarray(plain[:, :, :3]), rng, **parameters)
-        return np.concatenate([colours, plain[:, :, 3:]], axis=2)
+    def decorate(paint: _F) -> _F:
+        @functools.wraps(paint)
+        def make(image: np.ndarray, rng: np.random.Generator, **parameters: Any) -> np.ndarray:
+            check_limits(paint.__name__, parameters, limits)
+            plain = sound_image(image)
+            if plain.ndim == 2 or plain.shape[2] == 3:
+                return paint(plain, rng, **parameters)
+            if plain.shape[2] == 1:
+                return paint(plain[:, :, 0], rng, **parameters).reshape(plain.shape)
+            colours = paint(np.ascontiguousarray(plain[:, :, :3]), rng, **parameters)
+            return np.concatenate([colours, plain[:, :, 3:]], axis=2)
 
-    make.extra = ("cv2", "vision")  # type: ignore[attr-defined]
-    return make  # type: ignore[return-value]
+        make.extra = ("cv2", "vision")  # type: ignore[attr-defined]
+        return make  # type: ignore[return-value]
+
+    return decorate
+
+
+def check_limits(name: str, given: Mapping[str, Any], limits: Mapping[str, Limits]) -> None:
+    """Refuse parameters of a transform beyond their limits.
+
+    >>> check_limits("fog", {"density": -1.0}, {"density": (0, None)})
+    Traceback (most recent call last):
+    ValueError: fog: density is -1; 0 or more was expected
+    """
+    for parameter, (least, most) in limits.items():
+        value = given.get(parameter, least)
+        if not least <= value <= (math.inf if most is None else most):
+            wanted = f"{least:g} or more" if most is None else f"{least:g} to {most:g}"
+            raise ValueError(f"{name}: {parameter} is {value:g}; {wanted} was expected")
 
 
 def sound_image(image: Any) -> np.ndarray:

@@ -35,16 +35,11 @@ _DEPTHS = 4
 @transform(
     "rain", of=IMAGE, tables=TABLES, draw="case", identity={"drops": 0, "length": 0.07, "haze": 0.0}
 )
-@on_pixels
+@on_pixels(drops=(0, 100_000), length=(0, 10), haze=(0, 1))
 def rain(
     image: np.ndarray, rng: np.random.Generator, *, drops: int, length: float, haze: float
 ) -> np.ndarray:
     """Light streaks fall, and all turns a little greyer."""
-    if not (0 <= drops <= 100_000 and length >= 0 and 0 <= haze <= 1):
-        raise ValueError(
-            f"rain: drops is {drops}, length {length} and haze {haze}; 0 to 100000, 0 or more, and "
-            "0 to 1 were expected"
-        )
     cv2, (height, width) = opencv(), image.shape[:2]
     short = min(height, width)
     slant = rng.uniform(-1, 1) * math.tan(math.radians(20))

@@ -20,11 +20,9 @@ from roadworthy.cases.image.geometry import Warp, geometry
 TABLES = {"plain": [{"degrees": d} for d in (4.0, 8.0, 12.0, 16.0, 20.0)]}
 
 
-@geometry("rotation", tables=TABLES, identity={"degrees": 0.0})
+@geometry("rotation", tables=TABLES, identity={"degrees": 0.0}, limits={"degrees": (0, 180)})
 def rotation(shape: tuple[int, int], rng: np.random.Generator, *, degrees: float) -> Warp:
     """The picture is turned by an angle up to the given one, with a black border."""
-    if not 0 <= degrees <= 180:
-        raise ValueError(f"rotation: degrees is {degrees}; 0 to 180 was expected")
     angle = math.radians(rng.uniform(-degrees, degrees))
     cos, sin = math.cos(angle), math.sin(angle)
     y, x = ((side - 1) / 2 for side in shape)

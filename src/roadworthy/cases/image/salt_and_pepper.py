@@ -21,7 +21,7 @@ TABLES = {"plain": [{"amount": a} for a in (0.01, 0.03, 0.06, 0.1, 0.16)]}
 
 
 @transform("salt_and_pepper", of=IMAGE, tables=TABLES, identity={"amount": 0.0})
-@on_pixels
+@on_pixels(amount=(0, 1))
 def salt_and_pepper(image: np.ndarray, rng: np.random.Generator, *, amount: float) -> np.ndarray:
     """Some pixels turn white or black."""
-    return sprinkled(image, rng, amount, "salt_and_pepper", image.shape[:2])
+    return sprinkled(image, rng, amount, image.shape[:2])

@@ -23,15 +23,11 @@ TABLES = {"hendrycks": [{"factor": f, "plus": p} for f, p in _LEVELS]}
 
 
 @transform("saturate", of=IMAGE, tables=TABLES, colour_only=True)
-@on_pixels
+@on_pixels(factor=(0, None), plus=(0, 1))
 def saturate(
     image: np.ndarray, rng: np.random.Generator, *, factor: float, plus: float = 0.0
 ) -> np.ndarray:
     """Colours fade or become stronger."""
-    if not (factor >= 0 and 0 <= plus <= 1):
-        raise ValueError(
-            f"saturate: factor is {factor} and plus {plus}; 0 or more, and 0 to 1, were expected"
-        )
     if image.ndim == 2:
         return image.copy()
     cv2, top = opencv(), white(image.dtype)

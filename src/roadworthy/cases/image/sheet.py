@@ -15,7 +15,7 @@ import numpy as np
 
 from roadworthy import registry
 from roadworthy.cases.image.pixels import opencv, sound_image, white
-from roadworthy.cases.transform import Transform, at_level
+from roadworthy.cases.transform import every_level
 from roadworthy.data.values import IMAGE
 
 LABEL, GAP, TITLE = 160, 4, 22
@@ -31,7 +31,8 @@ def contact_sheet(
     plain = sound_image(image)
     known = registry.components("transforms")
     chosen = names or [n for n, c in known.items() if c.traits["of"] == IMAGE.name]
-    rows = {n: settings(known[n]) for n in chosen}
+    every = {n: every_level(n) for n in chosen}
+    rows = {n: [t for t in of if t.table == of[0].table] for n, of in every.items()}
     columns = 1 + max(map(len, rows.values()))
     width = max(1, round(side * plain.shape[1] / plain.shape[0]))
     block = LABEL + columns * (width + GAP) + GAP
@@ -51,15 +52,6 @@ def contact_sheet(
             x = left + LABEL + column * (width + GAP)
             sheet[top : top + side, x : x + width] = _thumbnail(shown, width, side)
     return sheet
-
-
-def settings(component: registry.Component) -> list[Transform]:
-    """Every level of the table that is taken by default, or the transform with its defaults."""
-    tables = component.traits.get("tables", {})
-    if not tables:
-        return [Transform(component.name)]
-    rows = tables.get("hendrycks", next(iter(tables.values())))
-    return [at_level(component.name, level) for level in range(1, len(rows) + 1)]
 
 
 def _thumbnail(image: np.ndarray, width: int, height: int) -> np.ndarray:

@@ -23,15 +23,11 @@ TABLES = {"plain": [{"share": s, "shift": b} for s, b in _LEVELS]}
 
 
 @transform("shifted_lines", of=IMAGE, tables=TABLES, identity={"share": 0.0, "shift": 0.0})
-@on_pixels
+@on_pixels(share=(0, 1), shift=(0, 1))
 def shifted_lines(
     image: np.ndarray, rng: np.random.Generator, *, share: float, shift: float
 ) -> np.ndarray:
     """Some rows of pixels move left or right."""
-    if not (0 <= share <= 1 and 0 <= shift <= 1):
-        raise ValueError(
-            f"shifted_lines: share is {share} and shift {shift}; 0 to 1 was expected of both"
-        )
     height, width = image.shape[:2]
     rows = np.flatnonzero(rng.random(height) < share)
     by = np.rint(rng.uniform(-shift, shift, len(rows)) * width).astype(np.intp)

@@ -25,13 +25,9 @@ TABLES = {"hendrycks": [{"photons": p} for p in (60.0, 25.0, 12.0, 5.0, 3.0)]}
 
 
 @transform("shot_noise", of=IMAGE, tables=TABLES)
-@on_pixels
+@on_pixels(photons=(0.001, 10_000))
 def shot_noise(image: np.ndarray, rng: np.random.Generator, *, photons: float) -> np.ndarray:
     """Every pixel and channel becomes a Poisson number of photons."""
-    if not 0 < photons <= 10_000:
-        raise ValueError(
-            f"shot_noise: photons is {photons}; more than 0, up to 10000, was expected"
-        )
     quantiles, top = _quantiles(photons), white(image.dtype)
     noisy = np.empty_like(image)
     for rows in strips(image):

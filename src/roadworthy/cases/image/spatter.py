@@ -30,7 +30,7 @@ _TURQUOISE, _BROWN = (175 / 255, 238 / 255, 238 / 255), (63 / 255, 42 / 255, 20 
 
 
 @transform("spatter", of=IMAGE, tables=TABLES, draw="case")
-@on_pixels
+@on_pixels(scale=(0, None), sigma=(0, 1000), light=(0, 1))
 def spatter(
     image: np.ndarray,
     rng: np.random.Generator,
@@ -43,11 +43,6 @@ def spatter(
     mud: bool = False,
 ) -> np.ndarray:
     """Drops of water shine, or mud covers parts of the image."""
-    if not (scale >= 0 and sigma >= 0 and 0 <= light <= 1):
-        raise ValueError(
-            f"spatter: scale is {scale}, sigma {sigma} and light {light}; 0 or more, 0 or more, and "
-            "0 to 1 were expected"
-        )
     cv2 = opencv()
     layer = rng.standard_normal(image.shape[:2], dtype=np.float32) * np.float32(scale) + np.float32(
         mean

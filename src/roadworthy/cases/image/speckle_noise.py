@@ -21,13 +21,9 @@ TABLES = {"hendrycks": [{"scale": s} for s in (0.15, 0.2, 0.35, 0.45, 0.6)]}
 
 
 @transform("speckle_noise", of=IMAGE, tables=TABLES, identity={"scale": 0.0})
-@on_pixels
+@on_pixels(scale=(0, None))
 def speckle_noise(image: np.ndarray, rng: np.random.Generator, *, scale: float) -> np.ndarray:
     """A normal number times the pixel is added to every pixel and channel."""
-    if not scale >= 0:
-        raise ValueError(
-            f"speckle_noise: scale is {scale}; a standard deviation of 0 or more was expected"
-        )
     cv2 = opencv()
     noisy = np.empty_like(image)
     for rows in strips(image):

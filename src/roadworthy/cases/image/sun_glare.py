@@ -23,16 +23,11 @@ _WARM = (1.0, 0.96, 0.86)
 
 
 @transform("sun_glare", of=IMAGE, tables=TABLES, draw="case")
-@on_pixels
+@on_pixels(radius=(0.001, 10), strength=(0, 10))
 def sun_glare(
     image: np.ndarray, rng: np.random.Generator, *, radius: float, strength: float
 ) -> np.ndarray:
     """A sun with halo, rays and veil is added."""
-    if not (0 < radius <= 10 and 0 <= strength <= 10):
-        raise ValueError(
-            f"sun_glare: radius is {radius} and strength {strength}; more than 0 up to 10, and "
-            "0 to 10, were expected"
-        )
     cv2, (height, width) = opencv(), image.shape[:2]
     size = np.float32(radius * min(height, width))
     x = (np.arange(width, dtype=np.float32) - np.float32(rng.uniform(0.1, 0.9) * width)) / size

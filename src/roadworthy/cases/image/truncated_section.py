@@ -19,14 +19,10 @@ from roadworthy.cases.image.geometry import Warp, geometry
 TABLES = {"plain": [{"share": s} for s in (0.08, 0.16, 0.24, 0.32, 0.4)]}
 
 
-@geometry("truncated_section", tables=TABLES, identity={"share": 0.0})
+@geometry("truncated_section", tables=TABLES, identity={"share": 0.0}, limits={"share": (0, 0.99)})
 def truncated_section(shape: tuple[int, int], rng: np.random.Generator, *, share: float) -> Warp:
     """Margins of the picture turn black."""
-    if not 0 <= share < 1:
-        raise ValueError(f"truncated_section: share is {share}; 0 to below 1 was expected")
     black = [round(share * side) for side in shape]
     top, left = (int(rng.integers(0, b, endpoint=True)) for b in black)
-    bottom, right = (
-        side - b + start for side, b, start in zip(shape, black, (top, left), strict=True)
-    )
+    bottom, right = top + shape[0] - black[0], left + shape[1] - black[1]
     return Warp(None, shape, window=(left, top, right, bottom))

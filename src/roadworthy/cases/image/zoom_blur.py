@@ -23,15 +23,11 @@ TABLES = {"hendrycks": [{"largest": z, "step": s} for z, s in _LEVELS]}
 
 
 @transform("zoom_blur", of=IMAGE, tables=TABLES, identity={"largest": 1.0, "step": 0.01})
-@on_pixels
+@on_pixels(largest=(1, 10), step=(0.001, 1))
 def zoom_blur(
     image: np.ndarray, rng: np.random.Generator, *, largest: float, step: float
 ) -> np.ndarray:
     """The mean of the image and of enlargements about its centre."""
-    if not (1 <= largest <= 10 and 0.001 <= step <= 1):
-        raise ValueError(
-            f"zoom_blur: largest is {largest} and step {step}; 1 to 10, and 0.001 to 1, were expected"
-        )
     cv2 = opencv()
     count = round((largest - 1) / step)
     total = 2 * as_floats(image)
