@@ -3,7 +3,7 @@
 The blur is ImageMagick's: a pixel becomes the mean of the 2 x `radius` + 1 pixels that follow it on a line, with the
 weights of one half of a Gaussian of width `sigma`, exp(-i^2 / 2 sigma^2). The line's angle is drawn between -45 and 45
 degrees, once for a case: the frames of a video are smeared the same way. Beyond its edge the image goes on with the edge.
-The blur is one-sided, so that objects move, at level 5 by 10 pixels: a box drawn before no longer fits. `centred` moves the
+The blur is one-sided, so that objects move, at level 5 by 11 pixels: a box drawn before no longer fits. `centred` moves the
 streak back by its centre of mass, to the nearest pixel, and leaves objects in place: use it to test detectors and trackers.
 
 >>> import numpy as np
