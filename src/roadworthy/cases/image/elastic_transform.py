@@ -33,7 +33,7 @@ def elastic_transform(shape: tuple[int, int], rng: np.random.Generator, *, stren
     left = [min(1.0, (2 * math.sqrt(math.pi) * s) ** -0.5) for s in sigma]
     reach = np.float32(strength * 0.005 * height * math.sqrt(1 / 3) * math.prod(left))
     places = np.empty((height, width, 2), np.float32)
-    rows, columns = np.ogrid[:height, :width]
+    rows, columns = (axis.astype(np.float32) for axis in np.ogrid[:height, :width])
     places[..., 0] = reach * soft_noise(shape, rng, sigma) + columns
     places[..., 1] = reach * soft_noise(shape, rng, sigma) + rows
     return Warp(places, shape, border="reflected")
