@@ -148,7 +148,10 @@ SAME_NAME: dict[str, str] = {
 def is_component(node: ast.AST) -> bool:
     """Registered, and so called by its name in an assessment file."""
     decorators = [ast.unparse(decorator) for decorator in getattr(node, "decorator_list", [])]
-    return any(d.startswith(("register(", "registry.register(", "transform(")) for d in decorators)
+    return any(
+        d.startswith(("register(", "registry.register(", "transform(", "geometry("))
+        for d in decorators
+    )
 
 
 def importers() -> dict[str, set[str]]:

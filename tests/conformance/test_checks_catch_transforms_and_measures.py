@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 
 from roadworthy.cases.transform import Transform
-from roadworthy.data.values import Audio
+from roadworthy.data.values import Audio, Boxes, Tracks
 from roadworthy.measures.scored import Scored
 
 IMAGE_TABLE = {"plain": [{"by": 0.5}]}
@@ -122,6 +123,38 @@ def test_a_table_with_a_row_that_it_does_not_take(broken):
 def test_a_level_0_that_does_something(broken, monkeypatch):
     monkeypatch.setattr(Transform, "identity", property(lambda self: False))
     assert "level_0_is_the_identity" in as_transform(broken, darker)
+
+
+def test_an_identity_that_does_something(broken):
+    assert as_transform(broken, darker, identity={"by": 1.0}) == set()
+    assert as_transform(broken, darker, identity={"by": 0.9}) == {"level_0_is_the_identity"}
+    assert "declares_kind_tables_and_draw" in as_transform(broken, darker, identity={"bye": 1.0})
+
+
+@pytest.mark.parametrize("fault", ["in_place", "fewer", "undeclared", "another_kind"])
+def test_targets_that_do_not_come_back_as_they_went_in(broken, fault):
+    class Slip:
+        def target(self, target):
+            if fault == "in_place" and isinstance(target, np.ndarray):
+                target[:] = 0
+            if fault == "fewer" and isinstance(target, Boxes):
+                return Boxes.of([])
+            if fault == "another_kind" and isinstance(target, Tracks):
+                return Boxes.of(target.xyxy)
+            return target.copy() + 1 if isinstance(target, np.ndarray) else target
+
+    def change(image, rng, *, by: float):
+        """Changes pixels."""
+        return darker(image, rng, by)
+
+    change.move = lambda shape, rng, *, by: Slip()
+    traits = {
+        "of": "image",
+        "tables": IMAGE_TABLE,
+        "draw": "case",
+        "geometry": fault != "undeclared",
+    }
+    assert broken("transforms", change, **traits) == {"targets_move_only_with_the_picture"}
 
 
 def test_another_type(broken):

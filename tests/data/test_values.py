@@ -40,7 +40,13 @@ def arrays(dtype: str, shape: tuple[int, ...]) -> st.SearchStrategy[np.ndarray]:
 
 
 boxes = st.integers(0, 3).flatmap(
-    lambda n: st.builds(Boxes.of, arrays("f8", (n, 4)), arrays("i8", (n,)), arrays("f8", (n,)))
+    lambda n: st.builds(
+        Boxes.of,
+        arrays("f8", (n, 4)),
+        arrays("i8", (n,)),
+        arrays("f8", (n,)),
+        st.none() | hnp.arrays("bool", (n,)),
+    )
 )
 tracks = st.integers(0, 3).flatmap(
     lambda n: st.builds(Tracks.of, arrays("i8", (n,)), arrays("i8", (n,)), arrays("f8", (n, 4)))
@@ -115,6 +121,20 @@ def test_sound_items_have_no_problem_and_a_stranger_has_one(name: str, draw: st.
     assert KINDS[name].problem(item) is None
     stranger = 3 if name == "text" else "text" if name != "frames" else ["text"]
     assert KINDS[name].problem(stranger) is not None
+
+
+def test_boxes_packed_before_they_could_be_ignored_are_still_read() -> None:
+    parts = values.BOXES.pack([Boxes.of([[0, 0, 2, 2]], ignore=[True]), None])
+    del parts["ignore"]
+    found, none = values.BOXES.unpack(parts)
+    assert found.ignore.tolist() == [False] and len(none) == 0 and none.ignore.dtype == bool
+
+
+def test_marks_to_ignore_are_read_from_a_dict_and_must_be_as_many_as_boxes() -> None:
+    read = values.BOXES.read({"boxes": [[0, 0, 2, 2], [1, 1, 2, 2]], "ignore": [0, 1]})
+    assert read.ignore.tolist() == [False, True]
+    short = Boxes.of([[0, 0, 2, 2]], ignore=[True, False])
+    assert values.BOXES.problem(short) == "has 1 boxes, 1 labels, 1 scores and 2 marks to ignore"
 
 
 def test_an_unreadable_image_says_why() -> None:

@@ -3,7 +3,8 @@
 A transform is a function ``make(value, rng, *, …)``; its keyword-only arguments are its strength, and named tables of levels
 give them numbers ("hendrycks" 1 to 5, "wang" 1 to 3). Level 0 is the identity for every transform. Kind and shape are kept
 and the input is never changed in place. Over the steps of a case (frames, turns) randomness is drawn anew for each step,
-or once for the case, as declared by `draw`.
+or once for the case, as declared by `draw`. One that moves pixels (`roadworthy.cases.image.geometry`) moves boxes, tracks and
+masks with the same draw. `identity` is the row of parameters that changes nothing, where the formula has one.
 
 >>> @transform("darken", of=IMAGE, tables={"plain": [{"by": 0.5}, {"by": 0.25}]})
 ... def darken(image, rng, *, by: float):
@@ -35,10 +36,19 @@ Tables = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 def transform(
-    name: str, *, of: Kind, tables: Tables | None = None, draw: Draw = "step"
+    name: str,
+    *,
+    of: Kind,
+    tables: Tables | None = None,
+    draw: Draw = "step",
+    identity: Mapping[str, Any] | None = None,
+    **traits: Any,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a transform of one kind of value, with its tables of levels (level 1 first)."""
-    return registry.register("transforms", name, of=of.name, tables=dict(tables or {}), draw=draw)
+    zero = {} if identity is None else {"identity": dict(identity)}
+    return registry.register(
+        "transforms", name, of=of.name, tables=dict(tables or {}), draw=draw, **zero, **traits
+    )
 
 
 @dataclass(frozen=True)
@@ -75,10 +85,26 @@ class Transform:
 
     def at_step(self, item: Any, seed: int, case: str, step: int = 0) -> Any:
         """One value of a case's step, with the generator that belongs to it."""
-        if self.identity:
-            return item
+        return item if self.identity else self._function(item, self._drawn(seed, case, step))
+
+    def warp(self, shape: tuple[int, ...], seed: int, case: str, step: int = 0) -> Any:
+        """How this step's picture is moved (`geometry.Warp`); None if its pixels stay in place."""
+        move = None if self.identity else getattr(self.component.build, "move", None)
+        if move is None:
+            return None
+        return move(shape[:2], self._drawn(seed, case, step), **self._function.keywords)  # type: ignore[attr-defined]
+
+    def carried(
+        self, target: Any, shape: tuple[int, ...], seed: int, case: str, step: int = 0
+    ) -> Any:
+        """The target of a picture of that shape as `at_step` moves the picture; most transforms
+        leave it as it is."""
+        warp = self.warp(shape, seed, case, step)
+        return target if warp is None else warp.target(target)
+
+    def _drawn(self, seed: int, case: str, step: int) -> np.random.Generator:
         drawn = 0 if self.component.traits.get("draw") == "case" else step
-        return self._function(item, generator(seed, case, self.name, drawn))
+        return generator(seed, case, self.name, drawn)
 
     def make(self, sample: Sample, rng: np.random.Generator) -> Sample:
         """A sample, transformed; frames are transformed one by one."""
@@ -153,3 +179,10 @@ def _between(lower: Any, upper: Any, share: float) -> Any:
         return upper
     value = lower + share * (upper - lower)
     return round(value) if isinstance(upper, int) and isinstance(lower, int) else value
+
+
+def every_level(name: str) -> list[Transform]:
+    """The transform at every level of all its tables; if it has none, with its defaults."""
+    known: Tables = registry.get("transforms", name).traits.get("tables", {})
+    levels = [at_level(name, i, table=t) for t, of in known.items() for i in range(1, len(of) + 1)]
+    return levels or [Transform(name)]

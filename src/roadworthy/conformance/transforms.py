@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from roadworthy.cases.transform import Transform, at_level
+from roadworthy.cases.transform import Transform, at_level, every_level
 from roadworthy.conformance.items import of_kind, same
 from roadworthy.conformance.rule import Rule, required_parameters
-from roadworthy.data.values import KINDS, Audio
+from roadworthy.data.values import BOXES, IMAGE, KINDS, TRACKS, Audio
 from roadworthy.registry import Component
 
 
@@ -29,12 +29,16 @@ def declares_kind_tables_and_draw(component: Component) -> Iterator[str]:
         yield f"draw is {component.traits.get('draw')!r}; step or case was expected"
     if not tables and required_parameters(component):
         yield f"it has no table of levels, and {required_parameters(component)} has no default"
-    for table, rows in tables.items():
-        for level, row in enumerate(rows, start=1):
-            try:
-                component.check(row)
-            except ValueError as error:
-                yield f"level {level} of the table {table!r}: {str(error).splitlines()[0]}"
+    named = {
+        f"level {i} of the table {t!r}": r for t, of in tables.items() for i, r in enumerate(of, 1)
+    }
+    if "identity" in component.traits:
+        named["the identity"] = component.traits["identity"]
+    for name, row in named.items():
+        try:
+            component.check(row)
+        except ValueError as error:
+            yield f"{name}: {str(error).splitlines()[0]}"
 
 
 def level_0_is_the_identity(component: Component) -> Iterator[str]:
@@ -43,6 +47,10 @@ def level_0_is_the_identity(component: Component) -> Iterator[str]:
     for item in of_kind(component.traits["of"]):
         if not same(still.value(item, _generator()), item):
             yield f"level 0 changed {_described(item)}"
+        if "identity" in component.traits:
+            made = Transform(component.name, component.traits["identity"]).value(item, _generator())
+            if not _alike(made, item):
+                yield f"its identity {component.traits['identity']} changed {_described(item)}"
 
 
 def kind_type_and_shape_are_kept(component: Component) -> Iterator[str]:
@@ -83,19 +91,46 @@ def chance_comes_from_the_generator_alone(component: Component) -> Iterator[str]
             yield f"{_at(transform)} on {_described(item)} gave two results with one generator"
 
 
+def targets_move_only_with_the_picture(component: Component) -> Iterator[str]:
+    """Boxes, tracks and masks keep their kind and number, and are never changed in place."""
+    if component.traits["of"] != IMAGE.name:
+        return
+    shape = (24, 33)
+    targets = [*of_kind("boxes"), *of_kind("tracks"), np.arange(24 * 33).reshape(shape)]
+    for transform in _settings(component):
+        for target in targets:
+            given = copy.deepcopy(target)
+            moved = transform.carried(given, shape, 0, "case")
+            if not same(given, target):
+                yield f"{_at(transform)} changed {_described(target)} in place"
+            if not component.traits.get("geometry") and not same(moved, target):
+                yield f"{_at(transform)} moved {_described(target)}, but declares no geometry"
+            kind = {"Boxes": BOXES, "Tracks": TRACKS}.get(type(target).__name__)
+            problem = kind.problem(moved) if kind else None
+            if problem or _described(moved) != _described(target):
+                yield f"{_at(transform)} turned {_described(target)} into {_described(moved)}, which {problem}"
+            elif kind is BOXES and len(moved) != len(target):
+                yield f"{_at(transform)} turned {len(target)} boxes into {len(moved)}"
+
+
+def _settings(component: Component) -> list[Transform]:
+    lacking = not component.traits.get("tables") and required_parameters(component)
+    return [] if lacking else every_level(component.name)
+
+
 def _tries(component: Component) -> Iterator[tuple[Transform, Any]]:
-    """Every level of every table (or the defaults) on every item."""
-    tables = component.traits.get("tables", {})
-    settings = [
-        at_level(component.name, level, table=table)
-        for table, rows in tables.items()
-        for level in range(1, len(rows) + 1)
-    ]
-    if not tables and not required_parameters(component):
-        settings = [Transform(component.name)]
-    for transform in settings:
+    """Every setting on every item."""
+    for transform in _settings(component):
         for item in of_kind(component.traits["of"]):
             yield transform, item
+
+
+def _alike(made: Any, item: Any) -> bool:
+    """Equal, or pixels apart by less than half a grey level of 255."""
+    if not isinstance(item, np.ndarray) or item.shape != made.shape:
+        return same(made, item)
+    apart = np.abs(made.astype(float) - item).max()
+    return bool(apart * 510 < (1 if item.dtype.kind == "f" else np.iinfo(item.dtype).max))
 
 
 def _generator() -> np.random.Generator:
@@ -124,4 +159,5 @@ RULES: tuple[Rule, ...] = (
     kind_type_and_shape_are_kept,
     input_is_never_changed,
     chance_comes_from_the_generator_alone,
+    targets_move_only_with_the_picture,
 )

@@ -34,15 +34,24 @@ from roadworthy.data.probabilities import probabilities as probabilities
 
 @dataclass(frozen=True)
 class Boxes:
-    """Detections or true objects of one image: corners (n, 4) as x1 y1 x2 y2, class index, score."""
+    """Detections or true objects of one image: corners (n, 4) as x1 y1 x2 y2, class index, score.
+
+    A true object with `ignore` is a region that is not judged: it cannot be missed, and detections
+    in it are not false (COCO's crowds; objects of which a transform leaves too little to see).
+    """
 
     xyxy: np.ndarray
     labels: np.ndarray
     scores: np.ndarray
+    ignore: np.ndarray = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        if self.ignore is None:
+            object.__setattr__(self, "ignore", np.zeros(len(self.xyxy), dtype=bool))
 
     @classmethod
-    def of(cls, xyxy: Any, labels: Any = None, scores: Any = None) -> Boxes:
-        """Boxes from anything array-like; labels default to 0 and scores to 1."""
+    def of(cls, xyxy: Any, labels: Any = None, scores: Any = None, ignore: Any = None) -> Boxes:
+        """Boxes from anything array-like; labels default to 0, scores to 1 and ignore to False."""
         corners = np.asarray(xyxy, dtype=np.float64).reshape(-1, 4)
         n = len(corners)
         return cls(
@@ -51,6 +60,7 @@ class Boxes:
             if labels is None
             else np.asarray(labels, dtype=np.int64).reshape(-1),
             np.ones(n) if scores is None else np.asarray(scores, dtype=np.float64).reshape(-1),
+            None if ignore is None else np.asarray(ignore, dtype=bool).reshape(-1),  # type: ignore[arg-type]
         )
 
     def __len__(self) -> int:
@@ -351,7 +361,8 @@ class _Rows(Kind):
             return f"{described(item)}; {self.right}"
         parts = {name: getattr(item, name) for name in self.columns}
         if len({len(part) for part in parts.values()}) > 1:
-            *most, last = (f"{len(part)} {ROWS_OF[name]}" for name, part in parts.items())
+            named = {n: len(p) for n, p in parts.items() if n != "ignore" or len(p) != len(item)}
+            *most, last = (f"{count} {ROWS_OF.get(name, name)}" for name, count in named.items())
             return f"has {', '.join(most)} and {last}"
         if not all(np.isfinite(part).all() for part in parts.values()):
             return "has a NaN or infinite corner or score"
@@ -367,22 +378,25 @@ class _Rows(Kind):
 
     def unpack(self, parts: Parts) -> Sequence[Any]:
         places = spans_between(parts["offsets"])
-        return [self.type(*(parts[c][s] for c in self.columns)) for s in places]
+        # Traces written before boxes could be ignored have no column of it.
+        known = [c for c in self.columns if c in parts]
+        return [self.type(**{c: parts[c][s] for c in known}) for s in places]
 
 
-ROWS_OF = {"xyxy": "boxes", "labels": "labels", "scores": "scores", "step": "steps", "ids": "ids"}
+ROWS_OF = {"xyxy": "boxes", "ignore": "marks to ignore", "step": "steps"}
+"""What rows of a column are called, if not by its name."""
 
 
 class _Boxes(_Rows):
     name = "boxes"
-    type, columns = Boxes, ("xyxy", "labels", "scores")
+    type, columns = Boxes, ("xyxy", "labels", "scores", "ignore")
     right = "boxes are a dict with boxes (x1 y1 x2 y2), labels, scores, or roadworthy.Boxes"
 
     def read(self, item: Any) -> Any:
         """A dict with boxes, labels and scores, or rows of x1 y1 x2 y2 [score [label]]."""
         if isinstance(item, Mapping):
             corners = _corners(item)
-            parts = [as_array(item.get(k)) for k in ("labels", "scores")]
+            parts = [as_array(item.get(k)) for k in ("labels", "scores", "ignore")]
             return item if corners is None else _made(Boxes.of, item, corners, *parts)
         table = None if isinstance(item, Boxes) else _table(item, 4, 5, 6)
         if table is None:

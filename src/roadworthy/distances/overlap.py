@@ -9,11 +9,18 @@ from __future__ import annotations
 import numpy as np
 
 
-def box_iou(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Intersection over union of boxes x1 y1 x2 y2 along the last axis, broadcast over the others; 0 for two empty boxes."""
+def box_iou(
+    first: np.ndarray, second: np.ndarray, *, of_first: np.ndarray | None = None
+) -> np.ndarray:
+    """Intersection over union of boxes x1 y1 x2 y2 along the last axis, broadcast over the others; 0 for two empty boxes.
+
+    Where `of_first` is true, the intersection is divided by the area of the first box instead.
+    """
     # Axis by axis, since four numbers along the last one are far too few for numpy to be quick.
     shared = _shared(first, second, 0) * _shared(first, second, 1)
     union = box_area(first) + box_area(second) - shared
+    if of_first is not None:
+        union = np.where(of_first, box_area(first), union)
     return np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
 
 
