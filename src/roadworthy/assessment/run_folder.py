@@ -234,7 +234,11 @@ def circumstance_record(c: Circumstance) -> CircumstanceRecord:
     """What a run says of one circumstance: what makes it, at which levels, and how much it matters."""
     transforms = c.transforms() if c.kind == "transform" else []
     named: dict[str, dict[str, Any]] = {
-        ("" if t.level is None else f"{t.level:g}"): dict(t.parameters) for t in transforms
+        ("" if t.level is None else f"{t.level:g}"): {
+            **t.parameters,
+            **{f"{name}_sha256": content for name, content in t.contents.items()},
+        }
+        for t in transforms
     }
     made = {
         "kind": c.kind,

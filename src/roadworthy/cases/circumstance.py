@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from roadworthy.cases.transform import Transform, at_level
@@ -72,6 +73,8 @@ class Circumstance:
     likelihood: int | None = None
     severity: int | None = None
     description: str = ""
+    base: Path = Path()
+    """Where paths among the parameters are seen from."""
 
     def __post_init__(self) -> None:
         kinds = [k for k in ("transform", "where", "data") if getattr(self, k) is not None]
@@ -113,7 +116,7 @@ class Circumstance:
         """One transform a level; one without a level where parameters are given instead."""
         assert self.transform is not None
         if self.parameters:
-            return [Transform(self.transform, dict(self.parameters))]
+            return [Transform(self.transform, dict(self.parameters), base=self.base)]
         return [at_level(self.transform, level, table=self.table) for level in self.levels]
 
     def conditions(self) -> list[Condition]:

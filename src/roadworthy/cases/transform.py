@@ -3,7 +3,9 @@
 A transform is a function ``make(value, rng, *, …)``; its keyword-only arguments are its strength, and named tables of levels
 give them numbers ("hendrycks" 1 to 5, "wang" 1 to 3). Level 0 is the identity for every transform. Kind and shape are kept
 and the input is never changed in place. Over the steps of a case (frames, turns) randomness is drawn anew for each step,
-or once for the case, as declared by `draw`.
+or once for the case, as declared by `draw`. Further traits: `changes_shape` (what comes out may be longer or shorter),
+`gives_nan` (values may be missing from a row), and `prepare`, a function of the parameters that is called before any case
+is made: it raises if they cannot be used, and returns notes for the run.
 
 >>> @transform("darken", of=IMAGE, tables={"plain": [{"by": 0.5}, {"by": 0.25}]})
 ... def darken(image, rng, *, by: float):
@@ -18,8 +20,10 @@ or once for the case, as declared by `draw`.
 from __future__ import annotations
 
 import functools
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -29,16 +33,26 @@ from roadworthy.data.samples import Sample
 from roadworthy.data.seeds import generator
 from roadworthy.data.values import FRAMES, IMAGE, KINDS, Kind
 from roadworthy.registry import did_you_mean
+from roadworthy.subject.identity import state_of_file
 
 Draw = Literal["step", "case"]
 Tables = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 def transform(
-    name: str, *, of: Kind, tables: Tables | None = None, draw: Draw = "step"
+    name: str,
+    *,
+    of: Kind,
+    tables: Tables | None = None,
+    draw: Draw = "step",
+    identity: Mapping[str, Any] | None = None,
+    **traits: Any,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a transform of one kind of value, with its tables of levels (level 1 first)."""
-    return registry.register("transforms", name, of=of.name, tables=dict(tables or {}), draw=draw)
+    zero = {} if identity is None else {"identity": dict(identity)}
+    return registry.register(
+        "transforms", name, of=of.name, tables=dict(tables or {}), draw=draw, **zero, **traits
+    )
 
 
 @dataclass(frozen=True)
@@ -49,6 +63,8 @@ class Transform:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     level: float | None = None
     table: str | None = None
+    base: Path = Path()
+    """Where parameters of type `Path` are seen from: the folder of the assessment file."""
 
     @functools.cached_property
     def component(self) -> registry.Component:
@@ -57,7 +73,23 @@ class Transform:
 
     @functools.cached_property
     def _function(self) -> Callable[..., Any]:
-        return self.component.bind(**self.parameters)  # type: ignore[no-any-return]
+        return self.component.bind(**self._placed)  # type: ignore[no-any-return]
+
+    @property
+    def _placed(self) -> dict[str, Any]:
+        known = self.component.check(self.parameters)
+        return {k: self.base / v if isinstance(v, Path) else v for k, v in known.items()}
+
+    def prepare(self) -> list[str]:
+        """Refuse parameters that cannot be used, before any case is made; notes for the run."""
+        ready = None if self.identity else self.component.traits.get("prepare")
+        return [] if ready is None else list(ready(**self._placed))
+
+    @functools.cached_property
+    def contents(self) -> dict[str, str]:
+        """By parameter that names a file or folder, a hash of what is there: cases depend on it."""
+        placed = {} if self.identity else self._placed
+        return {k: _content(v) for k, v in placed.items() if isinstance(v, Path)}
 
     @property
     def kind(self) -> Kind:
@@ -87,6 +119,12 @@ class Transform:
     def applies_to(self, kind: Kind) -> bool:
         """An image transform serves frames too."""
         return kind is self.kind or (kind is FRAMES and self.kind is IMAGE)
+
+
+def _content(place: Path) -> str:
+    files = sorted(f for f in place.rglob("*") if f.is_file()) if place.is_dir() else [place]
+    lines = [f"{f.relative_to(place).as_posix()} {state_of_file(str(f))}" for f in files]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 def at_level(name: str, level: int, *, table: str | None = None) -> Transform:

@@ -47,15 +47,18 @@ def level_0_is_the_identity(component: Component) -> Iterator[str]:
 
 def kind_type_and_shape_are_kept(component: Component) -> Iterator[str]:
     """A subject takes what comes out as it takes what went in: float images in [0, 1], waves in
-    [-1, 1]."""
+    [-1, 1]. With the trait `changes_shape` the length is free; with `gives_nan` values of a vector
+    may be missing."""
     kind = KINDS[component.traits["of"]]
+    free, gaps = component.traits.get("changes_shape"), component.traits.get("gives_nan")
     for transform, item in _tries(component):
         made = transform.value(item, _generator())
-        problem = "is missing" if made is None else kind.problem(made)
+        known = np.nan_to_num(made) if gaps and made is not None else made
+        problem = "is missing" if made is None else kind.problem(known)
         if problem:
             yield f"{_at(transform)} on {_described(item)}: what it made {problem}"
             continue
-        if _described(made) != _described(item):
+        if _type_of(made) != _type_of(item) if free else _described(made) != _described(item):
             yield f"{_at(transform)} turned {_described(item)} into {_described(made)}"
         values, low = (made.wave, -1.0) if isinstance(made, Audio) else (made, 0.0)
         floats = isinstance(values, np.ndarray) and values.dtype.kind == "f" and values.size
@@ -112,10 +115,17 @@ def _described(item: Any) -> str:
     if isinstance(item, np.ndarray):
         return f"{item.dtype} of shape {item.shape}"
     if isinstance(item, Audio):
-        return f"{item.wave.dtype} wave of {len(item.wave)} samples at {item.rate} Hz"
+        return f"{item.wave.dtype} wave of shape {item.wave.shape} at {item.rate} Hz"
     if isinstance(item, list):
         return f"frames: {', '.join(_described(i) for i in item)}"
     return type(item).__name__
+
+
+def _type_of(item: Any) -> Any:
+    """What is kept even if the shape is not: the type, the number of axes, the rate."""
+    if isinstance(item, Audio):
+        return item.wave.dtype, item.wave.shape[1:], item.rate
+    return (item.dtype, item.ndim) if isinstance(item, np.ndarray) else type(item)
 
 
 RULES: tuple[Rule, ...] = (

@@ -567,7 +567,9 @@ class _Audio(Kind):
         wave = item.wave
         # More channels than this are samples: the axes are the wrong way round.
         if wave.ndim not in (1, 2) or wave.size == 0 or (wave.ndim == 2 and wave.shape[1] > 32):
-            return f"has a wave of shape {wave.shape}; (samples,) or (samples, channels) was expected"
+            return (
+                f"has a wave of shape {wave.shape}; (samples,) or (samples, channels) was expected"
+            )
         if wave.dtype.kind != "f":
             return f"has a wave of type {wave.dtype}; floats from -1 to 1 were expected"
         return None if np.isfinite(wave).all() else "has NaN or infinite samples"
@@ -579,7 +581,7 @@ class _Audio(Kind):
             "wave": np.concatenate([np.zeros(0, np.float32), *(w.reshape(-1) for w in waves)]),
             "rate": np.array([0 if i is None else i.rate for i in items], dtype=np.int64),
             # 0 is mono as (samples,), which is not the same as one channel of (samples, 1)
-            "channels": np.array([0 if w.ndim == 1 else w.shape[1] for w in waves], dtype=np.int64),
+            "channels": np.array([sum(w.shape[1:]) for w in waves], dtype=np.int64),
         }
 
     def unpack(self, parts: Parts) -> Sequence[Any]:

@@ -208,7 +208,8 @@ class Plan:
         spec = self.spec.model_dump(mode="json", exclude={"execution"})
         data = {r: d.fingerprint for r, d in self.data.items()}
         content = [spec, self._subject_print, self._files, data, code_version(), libraries()]
-        return hash_of([*content, self._own_components()])
+        made = [c.transform.contents for c in self.conditions if c.transform]
+        return hash_of([*content, self._own_components(), made])
 
     def _own_components(self) -> list[str]:
         """The code of what the file names as ``mine.py:name``."""
@@ -294,6 +295,7 @@ class Plan:
                 dict(transform.parameters),
                 condition.port,
                 source_of(transform.component),
+                transform.contents,
             ]
         asked = self.wants.requests
         requests = {m: sorted(self._named(m, r) for r in rs) for m, rs in asked.items()}
@@ -341,8 +343,9 @@ def resolve(
     wants: Wants | None = None,
 ) -> Plan:
     """Load what the file names and check that it fits together; supervisors and sections are planned by `assessment`."""
-    circumstances = _circumstances(spec)
+    circumstances, prepared = _circumstances(spec)
     sets, notes = _loaded(spec, circumstances, data)
+    notes += prepared
     notes += _training_notes(spec, sets) if subject is None else []
     evidence = SubjectEvidence()
     system = _fitting(spec, subject or _subject(spec, evidence), sets["test"])
@@ -463,12 +466,13 @@ def _fitting(spec: Assessment, system: System, data: Dataset) -> System:
     return adjusted
 
 
-def _circumstances(spec: Assessment) -> list[Circumstance]:
-    found = []
+def _circumstances(spec: Assessment) -> tuple[list[Circumstance], list[str]]:
+    """The circumstances, checked, and what their transforms have to say of their parameters."""
+    found, notes = [], []
     for name, content in spec.circumstances.items():
         values = content.model_dump()
         values["levels"] = tuple(values["levels"])
-        circumstance = Circumstance(name, **values)
+        circumstance = Circumstance(name, base=spec.base, **values)
         key = "parameters" if content.parameters else "levels"
         with spec.located(("circumstances", name, key)):
             for transform in circumstance.transforms() if content.transform else ():
@@ -477,8 +481,9 @@ def _circumstances(spec: Assessment) -> list[Circumstance]:
                     raise spec.error(("circumstances", name, "transform"), needed)
                 if not transform.identity:
                     transform.component.check(transform.parameters)
+                    notes += transform.prepare()
         found.append(circumstance)
-    return found
+    return found, notes
 
 
 def _check_circumstances(
