@@ -575,24 +575,12 @@ class _Audio(Kind):
         return None if np.isfinite(wave).all() else "has NaN or infinite samples"
 
     def pack(self, items: Sequence[Any]) -> Parts:
-        waves = [np.zeros(0, np.float32) if i is None else i.wave for i in items]
-        return {
-            "offsets": offsets_of([w.size for w in waves]),
-            "wave": np.concatenate([np.zeros(0, np.float32), *(w.reshape(-1) for w in waves)]),
-            "rate": np.array([0 if i is None else i.rate for i in items], dtype=np.int64),
-            # 0 is mono as (samples,), which is not the same as one channel of (samples, 1)
-            "channels": np.array([sum(w.shape[1:]) for w in waves], dtype=np.int64),
-        }
+        rates = np.array([0 if i is None else i.rate for i in items], dtype=np.int64)
+        return pack_arrays([None if i is None else i.wave for i in items]) | {"rate": rates}
 
     def unpack(self, parts: Parts) -> Sequence[Any]:
-        spans = spans_between(parts["offsets"])
-        about = zip(parts["rate"].tolist(), parts["channels"].tolist(), strict=True)
-        waves = [parts["wave"][span] for span in spans]
-        # no recording has the rate 0, so it stands for None
-        return [
-            Audio(wave.reshape(-1, channels) if channels else wave, rate) if rate else None
-            for wave, (rate, channels) in zip(waves, about, strict=True)
-        ]
+        rows = zip(unpack_arrays(parts), parts["rate"].tolist(), strict=True)
+        return [None if wave is None else Audio(wave, rate) for wave, rate in rows]
 
 
 CLASS_SCORES = _ClassScores()

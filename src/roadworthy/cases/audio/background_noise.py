@@ -20,14 +20,13 @@ from pathlib import Path
 
 import numpy as np
 
-from roadworthy.cases.audio.waves import on_waves, resampled
+from roadworthy.cases.audio.waves import at_rate, on_waves
 from roadworthy.cases.transform import transform
 from roadworthy.data.loaders.audio import read_wav
+from roadworthy.data.loaders.files import located
 from roadworthy.data.values import AUDIO, Audio
 
 TABLES = {"wang": [{"snr_db": s} for s in (10.0, 5.0, 2.0)]}
-KEPT = 64
-"""Recordings of noise that are held in memory."""
 
 
 def check_noise(*, snr_db: float, noise: Path | None = None) -> list[str]:
@@ -77,9 +76,8 @@ def _recorded(folder: Path, audio: Audio, rng: np.random.Generator) -> np.ndarra
 
 def _noises(folder: Path) -> tuple[list[Path], list[str]]:
     """The files of a folder that hold noise, and the names of those that are silent."""
-    if not folder.is_dir():
-        raise ValueError(f"noise: {folder} is not a folder; name one that holds .wav files")
-    return _sorted_noises(folder, folder.stat().st_mtime_ns)
+    place = located(folder, base=Path(), what="noise", folder=True)
+    return _sorted_noises(place, place.stat().st_mtime_ns)
 
 
 @functools.lru_cache(maxsize=8)
@@ -92,10 +90,10 @@ def _sorted_noises(folder: Path, changed: int) -> tuple[list[Path], list[str]]:
     return [f for f in found if loud[f]], [f.name for f in found if not loud[f]]
 
 
-@functools.lru_cache(maxsize=KEPT)
+@functools.lru_cache(maxsize=64)
 def _read(file: Path, changed: int, rate: int) -> np.ndarray:
     noise = read_wav(file)
-    return resampled(noise.wave, noise.rate, rate)
+    return at_rate(noise.wave, noise.rate, rate)
 
 
 def _power(wave: np.ndarray) -> float:

@@ -1,8 +1,7 @@
 """Speed: a recording played faster or slower, as a tape would be (Wang et al. 2022, table 1).
 
-Length and pitch change together: at `factor` 2 it takes half as long and sounds an octave higher. Wang et al. do not say
-whether the pitch is kept; `tempo` keeps it. Their levels 0.8, 1.5 and 2 pass through 1, which is no change, so there is no
-strength between two levels.
+At `factor` 2 it takes half as long and sounds an octave higher. Wang et al. do not say whether the pitch is kept: `tempo`
+keeps it. Their levels 0.8, 1.5 and 2 pass through 1, no change, so there is no strength between two levels.
 
 >>> import numpy as np
 >>> second = Audio(np.zeros(16000, np.float32), 16000)
@@ -14,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from roadworthy.cases.audio.waves import in_range, on_waves, resampled
+from roadworthy.cases.audio.waves import at_rate, in_range, on_waves
 from roadworthy.cases.transform import transform
 from roadworthy.data.values import AUDIO, Audio
 
@@ -26,4 +25,4 @@ TABLES = {"wang": [{"factor": f} for f in (0.8, 1.5, 2.0)]}
 def speed(audio: Audio, rng: np.random.Generator, *, factor: float) -> np.ndarray:
     """The recording is played faster or slower; its length and pitch change."""
     in_range("speed", "factor", factor, 0.1, 10)
-    return resampled(audio.wave, audio.rate * factor, audio.rate)
+    return at_rate(audio.wave, audio.rate * factor, audio.rate)

@@ -1,8 +1,7 @@
 """Tempo: speech that is faster or slower at the same pitch (Wang et al. 2022, table 1, "Speed", read the other way).
 
-The recording is stretched by Signalsmith's method, 1 / `factor` times as long. Below 0.5 that method fills gaps with
-random phases which no seed reaches, so a case could not be made again: it is refused. As with `speed`, there is no strength
-between two levels.
+The recording is stretched by Signalsmith's method to 1 / `factor` of its length. Below 0.5 that method draws random phases
+which no seed reaches, so a case could not be made again: it is refused.
 
 >>> import numpy as np
 >>> second = Audio(np.zeros(16000, np.float32), 16000)

@@ -53,7 +53,7 @@ def in_range(name: str, parameter: str, value: float, least: float, most: float)
         raise ValueError(f"{name}: {parameter} is {value}; {least:g} to {most:g} was expected")
 
 
-def resampled(wave: np.ndarray, rate: float, to: float) -> np.ndarray:
+def at_rate(wave: np.ndarray, rate: float, to: float) -> np.ndarray:
     """A wave of one sampling rate at another."""
     try:
         import soxr
@@ -73,5 +73,6 @@ def stretched(audio: Audio, *, tempo: float = 1.0, semitones: float = 0.0) -> np
     stretch.preset(audio.wave.shape[1], audio.rate)
     stretch.setTimeFactor(tempo)
     stretch.setTransposeSemitones(semitones)
-    made: Any = stretch.process(np.ascontiguousarray(audio.wave.T, dtype=np.float32))
+    # A copy, because waves that cannot be written to are refused.
+    made: Any = stretch.process(np.array(audio.wave.T, dtype=np.float32, order="C"))
     return made.T  # type: ignore[no-any-return]

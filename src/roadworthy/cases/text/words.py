@@ -22,17 +22,17 @@ import numpy as np
 from roadworthy.data.values import TEXT
 
 _JOINER = "\u200d"
-_MARKS = ("Mn", "Me", "Mc")
-_MORE_MARKS = frozenset("\u200c\uff9e\uff9f\u0e33\u0eb3") | {
+_MORE_MARKS = frozenset("\u200d\u200c\uff9e\uff9f\u0e33\u0eb3") | {
     chr(c) for c in (*range(0x1F3FB, 0x1F400), *range(0xE0020, 0xE0080))
 }
-"""Joined to what precedes them without being marks: half-width voicing, Thai and Lao am, skin tones, tags."""
+"""Joined to what precedes them without being marks: joiners, half-width voicing, Thai and Lao am,
+skin tones, tags."""
 _JAMO = {"L": "LVSW", "V": "VT", "S": "VT", "T": "T", "W": "T"}
-"""After a leading consonant, a vowel, a syllable without end (S), a trailing consonant, one with an end (W)."""
+"""What a leading consonant, a vowel, an open syllable, a final consonant, a closed one join with."""
 
 
 def clusters(text: str) -> list[str]:
-    """The characters of a text, as a reader counts them (Unicode Standard Annex 29, without its rare prefixes)."""
+    """The characters of a text as a reader counts them (Unicode Annex 29, but for its prefixes)."""
     if text.isascii() and "\r" not in text:
         return list(text)
     found: list[str] = []
@@ -49,21 +49,15 @@ def _joins(cluster: str, character: str) -> bool:
     last = cluster[-1]
     if last in "\r\n" or unicodedata.category(last) == "Cc":
         return last == "\r" and character == "\n"
-    if character == _JOINER or character in _MORE_MARKS:
-        return True
     category = unicodedata.category(character)
-    if category in _MARKS:
+    if category[0] == "M" or character in _MORE_MARKS:
         return True
     if last == _JOINER:
         return category[0] not in "ZC"
-    if _is_flag(last) and _is_flag(character):
-        return len(cluster) % 2 == 1 and all(map(_is_flag, cluster))
-    return _jamo(character) in _JAMO.get(_jamo(last), "") if _jamo(character) else False
-
-
-def _is_flag(character: str) -> bool:
-    """Half of a flag: two of them, and no more, make one."""
-    return "\U0001f1e6" <= character <= "\U0001f1ff"
+    if "\U0001f1e6" <= character <= "\U0001f1ff":  # half of a flag
+        return len(cluster) == 1 and "\U0001f1e6" <= last <= "\U0001f1ff"
+    part = _jamo(character)
+    return part != "" and part in _JAMO.get(_jamo(last), "")
 
 
 def _jamo(character: str) -> str:
