@@ -13,7 +13,6 @@ from scipy.stats import kstest
 
 from roadworthy.assessment.assess import assess
 from roadworthy.assessment.section import plan_assessment
-
 from roadworthy.cases.audio.background_noise import background_noise
 from roadworthy.cases.transform import Transform, at_level
 from roadworthy.data.values import AUDIO, Audio

@@ -52,10 +52,10 @@ def _joins(cluster: str, character: str) -> bool:
     category = unicodedata.category(character)
     if category[0] == "M" or character in _MORE_MARKS:
         return True
-    if last == _JOINER:
-        return category[0] not in "ZC"
     if "\U0001f1e6" <= character <= "\U0001f1ff":  # half of a flag
         return len(cluster) == 1 and "\U0001f1e6" <= last <= "\U0001f1ff"
+    if last == _JOINER:
+        return category in ("So", "Sm", "Po", "Pd", "Cn")  # pictures, with those to come
     part = _jamo(character)
     return part != "" and part in _JAMO.get(_jamo(last), "")
 
