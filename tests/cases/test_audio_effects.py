@@ -205,6 +205,6 @@ def test_what_is_not_installed_is_named_with_its_extra(monkeypatch):
 
     monkeypatch.setitem(sys.modules, "soxr", None)
     monkeypatch.setitem(sys.modules, "python_stretch", None)
-    for name, needs in (("speed", "soxr"), ("tempo", "python-stretch")):
+    for name, needs in (("speed", "soxr"), ("tempo", "python_stretch")):
         with pytest.raises(ImportError, match=rf"{needs}, which is not installed: .*\[audio\]"):
             made(name, tone(), factor=1.5)

@@ -134,8 +134,21 @@ def test_syllables_of_jamo_are_never_torn():
 
 
 def test_similar_characters_are_keys_beside_or_look_alike_and_keep_their_case():
-    assert set(SIMILAR["g"]) == set("fhtyvb9q")
-    assert set(SIMILAR["1"]) == set("2li")
+    rows = ("qwertyuiop", "asdfghjkl", "zxcvbnm")  # each shifted to the right by half a key
+    keys = {
+        key: (at + row / 2, row) for row, line in enumerate(rows) for at, key in enumerate(line)
+    }
+    keys |= {key: (at, -9) for at, key in enumerate("1234567890")}
+    beside = {
+        key: {k for k, (a, b) in keys.items() if k != key and abs(a - x) <= 1 and abs(b - y) <= 1}
+        for key, (x, y) in keys.items()
+    }
+    beside = {key: {k for k in near if keys[k] != keys[key]} for key, near in beside.items()}
+    alike = ("0o", "1l", "1i", "il", "2z", "5s", "6b", "8b", "9g", "gq", "uv", "vy", "ce", "nh")
+    for one, other in alike:
+        beside[one].add(other)
+        beside[other].add(one)
+    assert {key: set(SIMILAR[key]) for key in keys} == beside
     for key, others in SIMILAR.items():
         assert key not in others and others.isalnum() and others.isascii()
         assert all(o.isupper() or o.isdigit() for o in others) or not key.isupper()

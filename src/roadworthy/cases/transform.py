@@ -82,8 +82,9 @@ class Transform:
 
     def prepare(self) -> list[str]:
         """Refuse parameters that cannot be used, before any case is made; notes for the run."""
-        ready = None if self.identity else self.component.traits.get("prepare")
-        return [] if ready is None else list(ready(**self._placed))
+        placed = {} if self.identity else self._placed
+        ready = self.component.traits.get("prepare")
+        return list(ready(**placed)) if ready and placed else []
 
     @functools.cached_property
     def contents(self) -> dict[str, str]:

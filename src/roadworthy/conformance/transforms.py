@@ -50,7 +50,7 @@ def kind_type_and_shape_are_kept(component: Component) -> Iterator[str]:
     [-1, 1]. With the trait `changes_shape` the length is free; with `gives_nan` values of a vector
     may be missing."""
     kind = KINDS[component.traits["of"]]
-    free, gaps = component.traits.get("changes_shape"), component.traits.get("gives_nan")
+    free, gaps = (bool(component.traits.get(t)) for t in ("changes_shape", "gives_nan"))
     for transform, item in _tries(component):
         made = transform.value(item, _generator())
         known = np.nan_to_num(made) if gaps and made is not None else made
@@ -58,7 +58,7 @@ def kind_type_and_shape_are_kept(component: Component) -> Iterator[str]:
         if problem:
             yield f"{_at(transform)} on {_described(item)}: what it made {problem}"
             continue
-        if _type_of(made) != _type_of(item) if free else _described(made) != _described(item):
+        if _described(made, free) != _described(item, free):
             yield f"{_at(transform)} turned {_described(item)} into {_described(made)}"
         values, low = (made.wave, -1.0) if isinstance(made, Audio) else (made, 0.0)
         floats = isinstance(values, np.ndarray) and values.dtype.kind == "f" and values.size
@@ -111,21 +111,14 @@ def _at(transform: Transform) -> str:
     return f"level {transform.level:g} of {transform.table!r}"
 
 
-def _described(item: Any) -> str:
+def _described(item: Any, any_length: bool = False) -> str:
     if isinstance(item, np.ndarray):
-        return f"{item.dtype} of shape {item.shape}"
+        return f"{item.dtype} of shape {item.shape[any_length:]}"
     if isinstance(item, Audio):
-        return f"{item.wave.dtype} wave of shape {item.wave.shape} at {item.rate} Hz"
+        return f"wave at {item.rate} Hz, {_described(item.wave, any_length)}"
     if isinstance(item, list):
         return f"frames: {', '.join(_described(i) for i in item)}"
     return type(item).__name__
-
-
-def _type_of(item: Any) -> Any:
-    """What is kept even if the shape is not: the type, the number of axes, the rate."""
-    if isinstance(item, Audio):
-        return item.wave.dtype, item.wave.shape[1:], item.rate
-    return (item.dtype, item.ndim) if isinstance(item, np.ndarray) else type(item)
 
 
 RULES: tuple[Rule, ...] = (

@@ -479,9 +479,7 @@ def _circumstances(spec: Assessment) -> tuple[list[Circumstance], list[str]]:
                 needed = registry.missing(transform.component)
                 if needed:
                     raise spec.error(("circumstances", name, "transform"), needed)
-                if not transform.identity:
-                    transform.component.check(transform.parameters)
-                    notes += transform.prepare()
+                notes += transform.prepare()
         found.append(circumstance)
     return found, notes
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from roadworthy.cases.audio.waves import at_rate, on_waves
+from roadworthy.cases.audio.waves import at_rate, on_waves, power
 from roadworthy.cases.transform import transform
 from roadworthy.data.loaders.audio import read_wav
 from roadworthy.data.loaders.files import located
@@ -31,9 +31,11 @@ TABLES = {"wang": [{"snr_db": s} for s in (10.0, 5.0, 2.0)]}
 
 def check_noise(*, snr_db: float, noise: Path | None = None) -> list[str]:
     """Refuse a folder without noise before any case is made; the silent files in it are named."""
-    if noise is None or not (silent := _noises(noise)[1]):
+    if noise is None:
         return []
-    return [f"noise: silent files in {noise.name} are left out: {', '.join(silent)}"]
+    located(noise, base=Path(), what="noise", folder=True)
+    silent = ", ".join(_noises(noise, noise.stat().st_mtime_ns)[1])
+    return [f"noise: silent files in {noise.name} are left out: {silent}"] if silent else []
 
 
 @transform("background_noise", of=AUDIO, tables=TABLES, prepare=check_noise)
@@ -46,7 +48,7 @@ def background_noise(
         raise ValueError(
             f"background_noise: snr_db is {snr_db}; a finite number of decibels was expected"
         )
-    signal = _power(audio.wave)
+    signal = power(audio.wave)
     if signal == 0:
         raise ValueError(
             f"the recording is silent, so no noise is {snr_db:g} dB below it; leave silent recordings out"
@@ -55,33 +57,33 @@ def background_noise(
         added = rng.standard_normal(audio.wave.shape, dtype=np.float32)
     else:
         added = _recorded(noise, audio, rng)
-    added *= np.float32(math.sqrt(signal / (_power(added) * 10 ** (snr_db / 10))))
-    return audio.wave + added
+    added *= np.float32(math.sqrt(signal / (power(added) * 10 ** (snr_db / 10))))
+    added = added.astype(audio.wave.dtype, copy=False)
+    added += audio.wave
+    return added
 
 
 def _recorded(folder: Path, audio: Audio, rng: np.random.Generator) -> np.ndarray:
     """Noise from one file of the folder, in the form of the recording."""
-    files = _noises(folder)[0]
+    files = _noises(folder, folder.stat().st_mtime_ns)[0]
     file = files[int(rng.integers(len(files)))]
     sound = _read(file, file.stat().st_mtime_ns, audio.rate)
-    samples = np.arange(len(audio.wave))
-    channels = []
+    samples, parts = len(audio.wave), []
     for _ in range(audio.wave.shape[1]):
-        part = np.take(sound, samples + rng.integers(len(sound)), mode="wrap")
-        if not part.any():  # a pause of the noise: its loudest part instead
-            part = np.take(sound, samples + np.argmax(np.abs(sound)), mode="wrap")
-        channels.append(part)
-    return np.stack(channels, axis=1)
+        part = _repeated(sound, int(rng.integers(len(sound))), samples)
+        if not part.any():  # a pause of the noise was drawn: its loudest part instead
+            part = _repeated(sound, int(np.argmax(np.abs(sound))), samples)
+        parts.append(part)
+    return parts[0][:, None] if len(parts) == 1 else np.stack(parts, axis=1)
 
 
-def _noises(folder: Path) -> tuple[list[Path], list[str]]:
-    """The files of a folder that hold noise, and the names of those that are silent."""
-    place = located(folder, base=Path(), what="noise", folder=True)
-    return _sorted_noises(place, place.stat().st_mtime_ns)
+def _repeated(sound: np.ndarray, start: int, samples: int) -> np.ndarray:
+    return np.resize(np.concatenate([sound[start:], sound[:start]]), samples)
 
 
 @functools.lru_cache(maxsize=8)
-def _sorted_noises(folder: Path, changed: int) -> tuple[list[Path], list[str]]:
+def _noises(folder: Path, changed: int) -> tuple[list[Path], list[str]]:
+    """The files of a folder that hold noise, and the names of those that are silent."""
     found = sorted(f for f in folder.iterdir() if f.suffix.lower() == ".wav")
     loud = {f: bool(read_wav(f).wave.any()) for f in found}
     if not any(loud.values()):
@@ -94,7 +96,3 @@ def _sorted_noises(folder: Path, changed: int) -> tuple[list[Path], list[str]]:
 def _read(file: Path, changed: int, rate: int) -> np.ndarray:
     noise = read_wav(file)
     return at_rate(noise.wave, noise.rate, rate)
-
-
-def _power(wave: np.ndarray) -> float:
-    return float(np.mean(np.square(wave, dtype=np.float64)))

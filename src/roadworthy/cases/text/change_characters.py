@@ -19,27 +19,13 @@ from roadworthy.cases.transform import transform
 from roadworthy.data.values import TEXT
 
 TABLES = {"wang": [{"probability": p} for p in (0.15, 0.45, 0.75)]}
-ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
-"""Each row of keys is shifted to the right by half a key."""
-ALIKE = ("0o", "1l", "1i", "il", "2z", "5s", "6b", "8b", "9g", "gq", "uv", "vy", "ce", "nh")
-
-
-def _similar() -> dict[str, str]:
-    keys = {key: (row, at) for row, line in enumerate(ROWS) for at, key in enumerate(line)}
-    beside = ((0, -1), (0, 1), (1, -1), (1, 0), (-1, 0), (-1, 1))
-    found = {
-        key: {k for k, (r, a) in keys.items() if (r - row, a - at) in beside}
-        for key, (row, at) in keys.items()
-    }
-    for one, other in (*ALIKE, *zip("123456789", "234567890", strict=True)):
-        found.setdefault(one, set()).add(other)
-        found.setdefault(other, set()).add(one)
-    small = {key: "".join(sorted(others)) for key, others in found.items()}
-    return small | {key.upper(): others.upper() for key, others in small.items() if key.isalpha()}
-
-
-SIMILAR = _similar()
-"""By letter or digit, those that it may become."""
+NEAR = (
+    "qagw waeqs ecdrsw rdeft tfgry yghtuv uhijvy i1jklou o0iklp plo aqswz s5adewxz dcefrsx fcdgrtv "
+    "g9bfhqtvy hbgjnuy jhikmnu kijlmo l1ikop z2asx xcdsz cdefvx vbcfguy b68ghnv nbhjm mjkn "
+    "09o 12il 213z 324 435 546s 657b 768 879b 908g"
+)
+"""A letter or digit, and those that it may become."""
+SIMILAR = {c(near[0]): c(near[1:]) for c in (str.upper, str.lower) for near in NEAR.split()}
 
 
 @transform("change_characters", of=TEXT, tables=TABLES, identity={"probability": 0.0})
