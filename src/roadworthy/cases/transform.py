@@ -4,8 +4,8 @@ A transform is a function ``make(value, rng, *, …)``; its keyword-only argumen
 give them numbers ("hendrycks" 1 to 5, "wang" 1 to 3). Level 0 is the identity for every transform. Kind and shape are kept
 and the input is never changed in place. Over the steps of a case (frames, turns) randomness is drawn anew for each step,
 or once for the case, as declared by `draw`. Further traits: `changes_shape` (what comes out may be longer or shorter),
-`gives_nan` (values may be missing from a row), and `prepare`, a function of the parameters that is called before any case
-is made: it raises if they cannot be used, and returns notes for the run.
+`gives_nan` (values may be missing from a row). If the function has an attribute `prepare`, that is called with the parameters
+before any case is made: it raises if they cannot be used, and returns notes for the run.
 
 >>> @transform("darken", of=IMAGE, tables={"plain": [{"by": 0.5}, {"by": 0.25}]})
 ... def darken(image, rng, *, by: float):
@@ -83,7 +83,7 @@ class Transform:
     def prepare(self) -> list[str]:
         """Refuse parameters that cannot be used, before any case is made; notes for the run."""
         placed = {} if self.identity else self._placed
-        ready = self.component.traits.get("prepare")
+        ready = getattr(self.component.build, "prepare", None)
         return list(ready(**placed)) if ready and placed else []
 
     @functools.cached_property

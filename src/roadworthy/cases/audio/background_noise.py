@@ -33,12 +33,12 @@ def check_noise(*, snr_db: float, noise: Path | None = None) -> list[str]:
     """Refuse a folder without noise before any case is made; the silent files in it are named."""
     if noise is None:
         return []
-    located(noise, base=Path(), what="noise", folder=True)
-    silent = ", ".join(_noises(noise, noise.stat().st_mtime_ns)[1])
+    place = located(noise, base=Path(), what="noise", folder=True)
+    silent = ", ".join(_noises(place, place.stat().st_mtime_ns)[1])
     return [f"noise: silent files in {noise.name} are left out: {silent}"] if silent else []
 
 
-@transform("background_noise", of=AUDIO, tables=TABLES, prepare=check_noise)
+@transform("background_noise", of=AUDIO, tables=TABLES)
 @on_waves
 def background_noise(
     audio: Audio, rng: np.random.Generator, *, snr_db: float, noise: Path | None = None
@@ -58,9 +58,10 @@ def background_noise(
     else:
         added = _recorded(noise, audio, rng)
     added *= np.float32(math.sqrt(signal / (power(added) * 10 ** (snr_db / 10))))
-    added = added.astype(audio.wave.dtype, copy=False)
-    added += audio.wave
-    return added
+    return np.add(added, audio.wave, out=added if audio.wave.dtype == np.float32 else None)
+
+
+background_noise.prepare = check_noise  # type: ignore[attr-defined]
 
 
 def _recorded(folder: Path, audio: Audio, rng: np.random.Generator) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Which columns of a row of features a transform changes.
 
-A row is a vector: numbers by position, in the order of `features` in the data. A value that is missing is NaN, as numpy,
-pandas and most models have it; it stays missing. (An answer of a subject may not hold NaN; an input may.)
+A row is a vector: numbers in the order of `features` in the data. A missing value is NaN, as in numpy, pandas and most models,
+and stays missing. An answer of a subject may not hold NaN; an input may.
 
 >>> chosen(np.array([5.0, 7.0, 9.0]), [0, -1]).tolist()
 [0, 2]
@@ -21,8 +21,7 @@ from roadworthy.data.values import VECTOR
 
 def chosen(row: np.ndarray, columns: Sequence[int] | None) -> np.ndarray:
     """The positions of the columns, all of them for None; what is no row of numbers is refused."""
-    numeric = isinstance(row, np.ndarray) and row.dtype.kind in "fiu"
-    if not numeric or row.ndim != 1 or row.size == 0:
+    if not isinstance(row, np.ndarray) or row.dtype.kind not in "fiu" or row.ndim != 1:
         raise ValueError(f"the row {VECTOR.problem(row) or 'is no numpy array of numbers'}")
     if columns is None:
         return np.arange(len(row))
