@@ -45,8 +45,9 @@ check: .venv/installed-dev
 	$(RUN)mypy
 	$(RUN)pytest src tests/architecture tests/claims -x
 
-bench: .venv/installed-dev .venv-peers/installed .venv-peers/supervisors/installed .venv-peers/risk/installed
+bench: .venv/installed-dev .venv-peers/installed .venv-peers/audio/installed .venv-peers/supervisors/installed .venv-peers/risk/installed
 	$(RUN)python benchmarks/transforms.py
+	$(RUN)python benchmarks/audio.py
 	$(RUN)python benchmarks/assess_growth.py
 	$(RUN)python benchmarks/import_time.py
 	$(RUN)python benchmarks/supervisors.py
@@ -60,6 +61,11 @@ bench: .venv/installed-dev .venv-peers/installed .venv-peers/supervisors/install
 .venv-peers/installed: benchmarks/peers.txt
 	$(PYTHON) -m venv .venv-peers
 	.venv-peers/bin/pip install --disable-pip-version-check -q -r benchmarks/peers.txt
+	@touch $@
+
+.venv-peers/audio/installed: benchmarks/peers-audio.txt
+	$(PYTHON) -m venv .venv-peers/audio
+	.venv-peers/audio/bin/pip install --disable-pip-version-check -q -r benchmarks/peers-audio.txt
 	@touch $@
 
 .venv-peers/supervisors/installed: benchmarks/peers-supervisors.txt

@@ -169,6 +169,34 @@ def test_another_shape(broken):
     }
 
 
+def test_another_length_where_it_is_declared_but_never_another_type_or_rate(broken):
+    def half(audio, rng, *, by: float = 0.5):
+        """Every other sample."""
+        return Audio(audio.wave[::2], audio.rate)
+
+    def slower(audio, rng, *, by: float = 0.5):
+        """Another rate."""
+        return Audio(audio.wave, audio.rate // 2)
+
+    audio = {"of": "audio", "tables": {}, "draw": "case"}
+    rule = {"kind_type_and_shape_are_kept"}
+    assert broken("transforms", half, **audio) == rule
+    assert broken("transforms", half, name="declared", changes_shape=True, **audio) == set()
+    assert broken("transforms", slower, name="other_rate", changes_shape=True, **audio) == rule
+
+
+def test_missing_values_where_they_are_not_declared(broken):
+    def empty(row, rng, *, at: int = 0):
+        """One value is missing."""
+        left = row.copy()
+        left[at] = np.nan
+        return left
+
+    vector = {"of": "vector", "tables": {}, "draw": "step"}
+    assert broken("transforms", empty, **vector) == {"kind_type_and_shape_are_kept"}
+    assert broken("transforms", empty, name="declared_gap", gives_nan=True, **vector) == set()
+
+
 def test_colour_that_is_not_expected(broken):
     def grey_only(image, rng, by):
         rows, columns = image.shape

@@ -63,7 +63,9 @@ ITEMS: dict[str, st.SearchStrategy[Any]] = {
     "image": pixels,
     "frames": st.lists(pixels, min_size=1, max_size=3),
     "audio": st.builds(
-        Audio, st.integers(1, 5).flatmap(lambda n: arrays("f4", (n,))), st.integers(1, 48000)
+        Audio,
+        st.sampled_from([(1,), (5,), (3, 1), (4, 2), (2, 6)]).flatmap(lambda s: arrays("f4", s)),
+        st.integers(1, 48000),
     ),
 }
 EMPTY: dict[str, Any] = {"label": -1, "boxes": Boxes.of([]), "tracks": Tracks.of([], [], [])}
@@ -142,6 +144,20 @@ def test_an_unreadable_image_says_why() -> None:
         values.IMAGE.problem(Unreadable("a.png: cut short"))
         == "could not be read: a.png: cut short"
     )
+
+
+@pytest.mark.parametrize(
+    ("wave", "sentence"),
+    [
+        (np.zeros((2, 48000), np.float32), "(samples,) or (samples, channels)"),
+        (np.zeros((2, 3, 4), np.float32), "(samples,) or (samples, channels)"),
+        (np.zeros((0, 2), np.float32), "(samples,) or (samples, channels)"),
+        (np.zeros(5, np.int16), "floats from -1 to 1"),
+        (np.array([[0.1, np.nan]], np.float32), "NaN"),
+    ],
+)
+def test_a_wave_of_another_form_is_refused(wave: np.ndarray, sentence: str) -> None:
+    assert sentence in str(values.AUDIO.problem(Audio(wave, 16000)))
 
 
 @pytest.mark.parametrize(

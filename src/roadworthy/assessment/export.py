@@ -146,7 +146,9 @@ def _place(at: int, condition: Condition) -> str:
 def write_input(folder: Path, kind: Kind, place: str, case: str, item: Any) -> str:
     """Write one input under `place` (a path without ending); the name of its file in the folder."""
     if kind in (TEXT, GOAL, VECTOR):
-        plain = item.tolist() if isinstance(item, np.ndarray) else item
+        plain = item
+        if isinstance(item, np.ndarray):  # JSON has no NaN: a value that is missing is null
+            plain = [None if value != value else value for value in item.tolist()]
         with (folder / LINES).open("a", encoding="utf-8") as stream:
             stream.write(json.dumps({"id": case, kind.name: plain}, ensure_ascii=False) + "\n")
         return LINES
@@ -180,10 +182,10 @@ def _write_image(folder: Path, place: str, pixels: np.ndarray) -> str:
 INPUTS = {
     "image": "one image a case: PNG without loss, or .npy where pixels are floating-point numbers",
     "frames": "one folder a case, its frames numbered from 000000",
-    "audio": "one mono recording a case: wav, 32-bit float",
+    "audio": "one recording a case: wav, 32-bit float",
     "text": "inputs.jsonl: one line a case, {id, text}",
     "goal": "inputs.jsonl: one line a case, {id, goal}",
-    "vector": "inputs.jsonl: one line a case, {id, vector}",
+    "vector": "inputs.jsonl: one line a case, {id, vector}; null is a missing value",
 }
 """Kind of input -> how it was written."""
 

@@ -253,8 +253,14 @@ def _parameters(made: Generator) -> dict[str, Any]:
     if isinstance(made, Mixture):
         return {m.name: m.probability for m in made.members}
     if isinstance(made, Chain):
-        by_name = {part.name: dict(part.parameters) for part in made.parts}
-        return by_name if len(by_name) > 1 else dict(made.parts[0].parameters)
+        by_name = {
+            part.name: {
+                **part.parameters,
+                **{f"{name}_sha256": content for name, content in part.contents.items()},
+            }
+            for part in made.parts
+        }
+        return by_name if len(by_name) > 1 else next(iter(by_name.values()))
     return dict(made.parameters)
 
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from roadworthy import registry
@@ -106,6 +107,8 @@ class Circumstance:
     members: tuple[Member, ...] = ()
     """Of a mixture: what its names stand for."""
     exclusive: tuple[tuple[str, ...], ...] = ()
+    base: Path = Path()
+    """Where paths among the parameters are seen from."""
 
     def __post_init__(self) -> None:
         given = [k for k in MADE_BY if getattr(self, k) is not None]
@@ -169,9 +172,10 @@ class Circumstance:
         if self.transform is not None or self.transforms is not None:
             return list(self.chains())
         if self.attack is not None:
-            rows = [(None, self.parameters)] if self.parameters or not self.levels else []
-            rows += [(n, level_row("attacks", self.attack, n, self.table)[1]) for n in self.levels]
-            return [Attack(self.attack, dict(row), level) for level, row in rows]
+            if not self.levels:
+                return [Attack(self.attack, dict(self.parameters))]
+            rows = [level_row("attacks", self.attack, n, self.table)[1] for n in self.levels]
+            return [Attack(self.attack, row, n) for n, row in zip(self.levels, rows, strict=True)]
         if isinstance(self.source, str):
             return [Source(self.source, dict(self.parameters))]
         if self.mixture is not None:
@@ -181,7 +185,7 @@ class Circumstance:
     def chains(self) -> list[Chain]:
         """Its transforms in a row, one row a level."""
         if self.transform is not None and self.parameters:
-            return [Chain((Transform(self.transform, dict(self.parameters)),))]
+            return [Chain((Transform(self.transform, dict(self.parameters), base=self.base),))]
         parts = self.transforms or (self.transform,)
         levels: list[int | None] = list(self.levels) or [None]
         return [Chain(tuple(self._part(p, level) for p in parts), level) for level in levels]
@@ -194,7 +198,7 @@ class Circumstance:
             return at_level(part, level, table=self._table_of(part))
         ((name, how),) = part.items()
         if isinstance(how, Mapping):
-            return Transform(name, dict(how))
+            return Transform(name, dict(how), base=self.base)
         return at_level(name, how, table=self._table_of(name))
 
     def _table_of(self, name: str) -> str | None:

@@ -51,7 +51,7 @@ class Chain:
     @property
     def content(self) -> list[Any]:
         """Names and parameters: what a case depends on."""
-        return [[part.name, dict(part.parameters)] for part in self.parts]
+        return [[part.name, dict(part.parameters), part.contents] for part in self.parts]
 
     def applies_to(self, kind: Kind) -> bool:
         """Whether each of them takes such values."""
@@ -63,16 +63,16 @@ class Chain:
             item = part.at_step(item, seed, case, step)
         return item
 
-    def carried(self, target: Any, kind: Kind, item: Any, seed: int, case: str) -> Any:
-        """The target of a case whose input is changed: boxes, masks and tracks move with the picture."""
+    def carried(self, target: Any, shape: tuple[int, ...], seed: int, case: str) -> Any:
+        """The target of a picture of that shape: boxes, masks and tracks move with it."""
         for part in self.parts:
-            target = part.carried(target, kind, item, seed, case)
+            target = part.carried(target, shape, seed, case)
         return target
 
     @property
     def carries(self) -> bool:
         """Whether any of them moves what is in the picture."""
-        return any(part.carries for part in self.parts)
+        return any(component.traits.get("geometry") for component in self.components)
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Mixture:
     @property
     def carries(self) -> bool:
         """Whether any of them moves what is in the picture."""
-        return any(chain.carries for m in self.members for chain in m.levels)
+        return any(component.traits.get("geometry") for component in self.components)
 
     def applies_to(self, kind: Kind) -> bool:
         """Whether each of them takes such values."""
@@ -135,10 +135,10 @@ class Mixture:
             item = chain.at_step(item, seed, case, step)
         return item
 
-    def carried(self, target: Any, kind: Kind, item: Any, seed: int, case: str) -> Any:
-        """The target of a case whose input is changed."""
+    def carried(self, target: Any, shape: tuple[int, ...], seed: int, case: str) -> Any:
+        """The target of a picture of that shape."""
         for _, chain in self._drawn(seed, case):
-            target = chain.carried(target, kind, item, seed, case)
+            target = chain.carried(target, shape, seed, case)
         return target
 
     def _drawn(self, seed: int, case: str) -> list[tuple[Member, Chain]]:

@@ -4,7 +4,10 @@ A transform is a function ``make(value, rng, *, …)``; its keyword-only argumen
 give them numbers ("hendrycks" 1 to 5, "wang" 1 to 3). Level 0 is the identity for every transform. Kind and shape are kept
 and the input is never changed in place. Over the steps of a case (frames, turns) randomness is drawn anew for each step,
 or once for the case, as declared by `draw`. One that moves pixels (`roadworthy.cases.image.geometry`) moves boxes, tracks and
-masks with the same draw. `identity` is the row of parameters that changes nothing, where the formula has one.
+masks with the same draw. `identity` is the row of parameters that changes nothing, where the formula has one. Further traits:
+`changes_shape` (what comes out may be longer or shorter), `gives_nan` (values may be missing from a row). If the function has
+an attribute `prepare`, that is called with the parameters before any case is made: it raises if they cannot be used, and
+returns notes for the run.
 
 >>> @transform("darken", of=IMAGE, tables={"plain": [{"by": 0.5}, {"by": 0.25}]})
 ... def darken(image, rng, *, by: float):
@@ -19,8 +22,10 @@ masks with the same draw. `identity` is the row of parameters that changes nothi
 from __future__ import annotations
 
 import functools
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -30,6 +35,7 @@ from roadworthy.data.samples import Sample
 from roadworthy.data.seeds import generator
 from roadworthy.data.values import FRAMES, IMAGE, KINDS, Kind
 from roadworthy.registry import did_you_mean
+from roadworthy.subject.identity import state_of_file
 
 Draw = Literal["step", "case"]
 Tables = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -59,6 +65,8 @@ class Transform:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     level: float | None = None
     table: str | None = None
+    base: Path = Path()
+    """Where parameters of type `Path` are seen from: the folder of the assessment file."""
 
     @functools.cached_property
     def component(self) -> registry.Component:
@@ -67,7 +75,24 @@ class Transform:
 
     @functools.cached_property
     def _function(self) -> Callable[..., Any]:
-        return self.component.bind(**self.parameters)  # type: ignore[no-any-return]
+        return self.component.bind(**self._placed)  # type: ignore[no-any-return]
+
+    @property
+    def _placed(self) -> dict[str, Any]:
+        known = self.component.check(self.parameters)
+        return {k: self.base / v if isinstance(v, Path) else v for k, v in known.items()}
+
+    def prepare(self) -> list[str]:
+        """Refuse parameters that cannot be used, before any case is made; notes for the run."""
+        placed = {} if self.identity else self._placed
+        ready = getattr(self.component.build, "prepare", None)
+        return list(ready(**placed)) if ready and placed else []
+
+    @functools.cached_property
+    def contents(self) -> dict[str, str]:
+        """By parameter that names a file or folder, a hash of what is there: cases depend on it."""
+        placed = {} if self.identity else self._placed
+        return {k: _content(v) for k, v in placed.items() if isinstance(v, Path)}
 
     @property
     def kind(self) -> Kind:
@@ -113,6 +138,12 @@ class Transform:
     def applies_to(self, kind: Kind) -> bool:
         """An image transform serves frames too."""
         return kind is self.kind or (kind is FRAMES and self.kind is IMAGE)
+
+
+def _content(place: Path) -> str:
+    files = sorted(f for f in place.rglob("*") if f.is_file()) if place.is_dir() else [place]
+    lines = [f"{f.relative_to(place).as_posix()} {state_of_file(str(f))}" for f in files]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 def at_level(name: str, level: int, *, table: str | None = None) -> Transform:

@@ -38,7 +38,9 @@ def _images() -> list[np.ndarray]:
 
 def _waves() -> list[Audio]:
     tone = np.sin(np.arange(1600, dtype=np.float32) / 5)
-    return [Audio(tone / 4, 8000), Audio(tone[:37], 16000)]
+    stereo = np.stack([tone / 4, tone[::-1] / 2], axis=1)
+    mono = [Audio(tone / 4, 8000), Audio(tone[:37], 16000), Audio(tone.astype(np.float64), 22050)]
+    return [*mono, Audio(stereo, 44100), Audio(stereo[:5], 48000)]
 
 
 def _boxes() -> list[Boxes]:

@@ -55,15 +55,18 @@ def level_0_is_the_identity(component: Component) -> Iterator[str]:
 
 def kind_type_and_shape_are_kept(component: Component) -> Iterator[str]:
     """A subject takes what comes out as it takes what went in: float images in [0, 1], waves in
-    [-1, 1]."""
+    [-1, 1]. With the trait `changes_shape` the length is free; with `gives_nan` values of a vector
+    may be missing."""
     kind = KINDS[component.traits["of"]]
+    free, gaps = (bool(component.traits.get(t)) for t in ("changes_shape", "gives_nan"))
     for transform, item in _tries(component):
         made = transform.value(item, _generator())
-        problem = "is missing" if made is None else kind.problem(made)
+        known = np.nan_to_num(made) if gaps and made is not None else made
+        problem = "is missing" if made is None else kind.problem(known)
         if problem:
             yield f"{_at(transform)} on {_described(item)}: what it made {problem}"
             continue
-        if _described(made) != _described(item):
+        if _described(made, free) != _described(item, free):
             yield f"{_at(transform)} turned {_described(item)} into {_described(made)}"
         values, low = (made.wave, -1.0) if isinstance(made, Audio) else (made, 0.0)
         floats = isinstance(values, np.ndarray) and values.dtype.kind == "f" and values.size
@@ -143,11 +146,11 @@ def _at(transform: Transform) -> str:
     return f"level {transform.level:g} of {transform.table!r}"
 
 
-def _described(item: Any) -> str:
+def _described(item: Any, any_length: bool = False) -> str:
     if isinstance(item, np.ndarray):
-        return f"{item.dtype} of shape {item.shape}"
+        return f"{item.dtype} of shape {item.shape[any_length:]}"
     if isinstance(item, Audio):
-        return f"{item.wave.dtype} wave of {len(item.wave)} samples at {item.rate} Hz"
+        return f"wave at {item.rate} Hz, {_described(item.wave, any_length)}"
     if isinstance(item, list):
         return f"frames: {', '.join(_described(i) for i in item)}"
     return type(item).__name__

@@ -90,7 +90,10 @@ class Tracks:
 
 @dataclass(frozen=True)
 class Audio:
-    """A mono wave, float32 in [-1, 1], and its sampling rate in Hz."""
+    """A wave, float32 in [-1, 1], and its sampling rate in Hz.
+
+    Mono is (samples,), several channels are (samples, channels).
+    """
 
     wave: np.ndarray
     rate: int
@@ -575,22 +578,23 @@ class _Audio(Kind):
     def problem(self, item: Any) -> str | None:
         if not isinstance(item, Audio):
             return f"is {type(item).__name__}, not Audio"
-        if item.wave.ndim != 1 or item.wave.size == 0:
-            return f"has a wave of shape {item.wave.shape}; one channel was expected"
-        return None if np.isfinite(item.wave).all() else "has NaN or infinite samples"
+        wave = item.wave
+        # More channels than this are samples: the axes are the wrong way round.
+        if wave.ndim not in (1, 2) or wave.size == 0 or (wave.ndim == 2 and wave.shape[1] > 32):
+            return (
+                f"has a wave of shape {wave.shape}; (samples,) or (samples, channels) was expected"
+            )
+        if wave.dtype.kind != "f":
+            return f"has a wave of type {wave.dtype}; floats from -1 to 1 were expected"
+        return None if np.isfinite(wave).all() else "has NaN or infinite samples"
 
     def pack(self, items: Sequence[Any]) -> Parts:
-        waves = [np.zeros(0, np.float32) if i is None else i.wave for i in items]
-        return {
-            "offsets": offsets_of([len(w) for w in waves]),
-            "wave": np.concatenate([np.zeros(0, np.float32), *waves]),
-            "rate": np.array([0 if i is None else i.rate for i in items], dtype=np.int64),
-        }
+        rates = np.array([0 if i is None else i.rate for i in items], dtype=np.int64)
+        return pack_arrays([None if i is None else i.wave for i in items]) | {"rate": rates}
 
     def unpack(self, parts: Parts) -> Sequence[Any]:
-        rows = zip(spans_between(parts["offsets"]), parts["rate"].tolist(), strict=True)
-        # no recording has the rate 0, so it stands for None
-        return [Audio(parts["wave"][span], rate) if rate else None for span, rate in rows]
+        rows = zip(unpack_arrays(parts), parts["rate"].tolist(), strict=True)
+        return [None if wave is None else Audio(wave, rate) for wave, rate in rows]
 
 
 CLASS_SCORES = _ClassScores()

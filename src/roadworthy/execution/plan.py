@@ -229,7 +229,8 @@ class Plan:
         spec = self.spec.model_dump(mode="json", exclude={"execution"})
         data = {r: d.fingerprint for r, d in self.data.items()}
         content = [spec, self._subject_print, self._files, data, code_version(), libraries()]
-        return hash_of([*content, self._own_components()])
+        made = [c.transform.contents for c in self.conditions if c.transform]
+        return hash_of([*content, self._own_components(), made])
 
     def _own_components(self) -> list[str]:
         """The code of what the file names as ``mine.py:name``."""
@@ -400,8 +401,9 @@ def resolve(
     wants: Wants | None = None,
 ) -> Plan:
     """Load what the file names and check that it fits together; supervisors and sections are planned by `assessment`."""
-    circumstances = _circumstances(spec)
+    circumstances, prepared = _circumstances(spec)
     sets, notes = _loaded(spec, circumstances, data)
+    notes += prepared
     notes += _training_notes(spec, sets) if subject is None else []
     evidence = SubjectEvidence()
     system = _fitting(spec, subject or load_subject(spec, evidence), sets["test"])
@@ -525,8 +527,10 @@ def _fitting(spec: Assessment, system: System, data: Dataset) -> System:
     return adjusted
 
 
-def _circumstances(spec: Assessment) -> list[Circumstance]:
+def _circumstances(spec: Assessment) -> tuple[list[Circumstance], list[str]]:
+    """The circumstances, checked, and what their transforms have to say of their parameters."""
     found: dict[str, Circumstance] = {}
+    notes: list[str] = []
     for name, content in spec.circumstances.items():
         values = content.model_dump(exclude={"mixture"})
         values["levels"] = tuple(values["levels"])
@@ -534,7 +538,7 @@ def _circumstances(spec: Assessment) -> list[Circumstance]:
         if content.mixture is not None:
             values["mixture"] = tuple(spec.mixed(name))
             values["exclusive"] = tuple(map(tuple, spec.exclusive))
-        found[name] = Circumstance(name, **values)
+        found[name] = Circumstance(name, base=spec.base, **values)
     for name, circumstance in found.items():
         if circumstance.mixture is not None:
             members = [found[n] for n in circumstance.mixture]
@@ -543,22 +547,20 @@ def _circumstances(spec: Assessment) -> list[Circumstance]:
         key = "parameters" if circumstance.parameters else "levels"
         with spec.located(("circumstances", name, key)):
             for generator in found[name].generators():
-                _check_generator(spec, name, generator)
-    return list(found.values())
+                notes += _prepared(spec, name, generator)
+    return list(found.values()), notes
 
 
-def _check_generator(spec: Assessment, name: str, generator: Generator) -> None:
-    """Refuse one that cannot be used here, or with these parameters."""
+def _prepared(spec: Assessment, name: str, generator: Generator) -> list[str]:
+    """Refuse one that cannot be used here, or with these parameters; what it has to say of them."""
     for component in generator.components:
         needed = registry.missing(component)
         if needed:
             raise spec.error(("circumstances", name), needed)
-    parts = generator.parts if isinstance(generator, Chain) else ()
-    for part in parts:
-        if not part.identity:
-            part.component.check(part.parameters)
     if isinstance(generator, Attack | Source):
         generator.components[0].check(generator.parameters)
+    parts = generator.parts if isinstance(generator, Chain) else ()
+    return [note for part in parts for note in part.prepare()]
 
 
 def _check_circumstances(

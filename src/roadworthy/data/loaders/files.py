@@ -288,6 +288,8 @@ class Files:
     read: Callable[[Path], Any]
     hint: str = ""
     """What to do about a file that is not there, besides restoring it."""
+    form: str = ""
+    """Not empty if `read` is not the usual one: the same file read in another way is another input."""
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -301,7 +303,7 @@ class Files:
     def pick(self, rows: Sequence[int] | np.ndarray) -> Files:
         """Some of the files, in the order given, still unread."""
         chosen = tuple(self.paths[i] for i in np.arange(len(self))[rows])
-        return Files(chosen, self.read, self.hint)
+        return Files(chosen, self.read, self.hint, self.form)
 
     def fingerprint(self) -> str:
         """A hash of names, sizes and contents, computed once."""
@@ -325,7 +327,7 @@ class Files:
 
     @functools.cached_property
     def _digest(self) -> str:
-        digest = hashlib.blake2b(digest_size=16)
+        digest = hashlib.blake2b(self.form.encode(), digest_size=16)
         for content in self._contents:
             digest.update(content.line)
         return digest.hexdigest()
