@@ -213,27 +213,23 @@ def _bounded(
     and Thomas 2020), here of the beta distribution with the same mean and variance. For parts that are all 0 or whole
     this is the interval of Clopper and Pearson, but for the n - 1 in the variance.
     """
+    from scipy.special import betaincinv
+
     tail = tail_probability(confidence, sided)
     design = ratio_design(parts, wholes, groups)
     if design is None:
         return Interval(0.0, 1.0, float(confidence), "bounded mean, one group: no bound")
     n = kish_size(design.sums)
-    low = _beta_bound(design.estimate, design.variance, n, tail)
-    high = 1.0 - _beta_bound(1.0 - design.estimate, design.variance, n, tail)
+
+    def bound(estimate: float) -> float:
+        """The lower one: n groups, and one more at 0."""
+        mean = estimate * n / (n + 1.0)
+        spread = n * n * design.variance + estimate**2 * n / (n + 1.0)
+        size = max(mean * (1.0 - mean) * (n + 1.0) * (n + 2.0) / max(spread, 1e-300) - 1.0, 1e-6)
+        return float(betaincinv(mean * size, (1.0 - mean) * size, tail)) if estimate > 0 else 0.0
+
+    low, high = bound(design.estimate), 1.0 - bound(1.0 - design.estimate)
     low, high = open_sides(low, high, sided, least=0.0, most=1.0)
     unit = "cases" if design.distinct else "groups"
     method = f"bounded mean, {design.groups} {unit} and one as far off as can be, beta"
     return Interval(low, high, float(confidence), method)
-
-
-def _beta_bound(estimate: float, variance: float, n: float, tail: float) -> float:
-    """The lower bound of a mean in [0, 1] of n units, with one more at 0."""
-    from scipy.special import betaincinv
-
-    if estimate <= 0.0:
-        return 0.0
-    mean = estimate * n / (n + 1.0)
-    # n units of variance n V and mean m, and one at 0: their spread, over n + 2 for Dirichlet weights.
-    spread = (n * n * variance + estimate**2 * n / (n + 1.0)) / (n + 1.0) / (n + 2.0)
-    size = max(mean * (1.0 - mean) / spread - 1.0, 1e-6)
-    return float(betaincinv(mean * size, (1.0 - mean) * size, tail))
