@@ -26,6 +26,10 @@ def segment(image):
     return scores(image).argmax(axis=0)
 
 
+def steady(image, rng):
+    return scores(image + rng.normal(0, 3, image.shape))
+
+
 def wavering(image, rng):
     return scores(image + rng.normal(0, 12, image.shape))
 '''
@@ -45,20 +49,20 @@ def scene(rng: np.random.Generator, height: int = 48, width: int = 64) -> tuple:
     return np.clip(image, 0, 255).astype(np.uint8), mask
 
 
-def place(folder: Path, n: int = 24, *, ignored: bool = True) -> list[np.ndarray]:
+def place(folder: Path, n: int = 24, *, seed: int = 3) -> list[np.ndarray]:
     """images/, masks/, subject.py and cases.csv; the true masks. A border of one pixel is ignored in every other one."""
-    rng = np.random.default_rng(3)
+    rng = np.random.default_rng(seed)
     for name in ("images", "masks"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     masks = []
     rows = ["id,drive,site"]
     for i in range(n):
         image, mask = scene(rng)
-        if ignored and i % 2:
+        if i % 2:
             mask[[0, -1]] = mask[:, [0, -1]] = 255
         (folder / "images" / f"{i:02}.png").write_bytes(encode_png(image))
         (folder / "masks" / f"{i:02}.png").write_bytes(encode_png(mask))
-        rows.append(f"{i:02}.png,d{i // 3},{'AB'[i % 2]}")
+        rows.append(f"{i:02}.png,d{seed}{i // 3},{'AB'[i % 2]}")
         masks.append(mask)
     (folder / "subject.py").write_text(SUBJECT)
     (folder / "cases.csv").write_text("\n".join(rows) + "\n")
