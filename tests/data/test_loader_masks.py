@@ -217,6 +217,12 @@ def test_coco_masks_that_cannot_be_drawn_are_refused(
         coco(tmp_path, document)
 
 
+def test_coco_masks_of_more_classes_than_a_mask_can_hold_are_refused(tmp_path: Path) -> None:
+    many = DOCUMENT | {"categories": [{"id": i, "name": str(i)} for i in range(255)]}
+    with pytest.raises(DataError, match="masks hold 254 categories at most, 255 is ignored"):
+        coco(tmp_path, many)
+
+
 def test_polygons_are_filled_as_cocos_own_tools_do() -> None:
     from faster_coco_eval.core import mask as tools
 

@@ -15,7 +15,9 @@ from roadworthy.measures.interval import kind_of, measure_interval
 from roadworthy.measures.segmentation import dice, mask_iou
 
 some_masks = hnp.arrays("u1", (3, 4), elements=st.sampled_from([0, 0, 1, 2, 7]))
-some_truth = hnp.arrays("u1", (3, 4), elements=st.sampled_from([0, 0, 1, 2, IGNORED]))
+some_truth = hnp.arrays("u1", (3, 4), elements=st.sampled_from([0, 0, 1, 2, IGNORED])).filter(
+    lambda truth: (truth != IGNORED).any()
+)
 
 
 def one_by_one(answer, truth, background=0) -> tuple[float, float]:
@@ -29,7 +31,7 @@ def one_by_one(answer, truth, background=0) -> tuple[float, float]:
         first, second = ({p for p in places if m[p] == c} for m in (answer, truth))
         iou.append(len(first & second) / len(first | second))
         dices.append(2 * len(first & second) / (len(first) + len(second)))
-    return (sum(iou) / len(iou), sum(dices) / len(dices)) if classes else (1.0, 1.0)
+    return sum(iou) / len(iou), sum(dices) / len(dices)
 
 
 @settings(max_examples=200, deadline=None)
@@ -74,10 +76,14 @@ def test_an_answer_in_another_size_and_a_truth_that_is_not_there_are_refused() -
         ValueError, match=r"row 1: two masks have 3 x 2 and 6 x 4 pixels; answer in the size"
     ):
         mask_iou([truth[0], np.zeros((2, 3), np.uint8)], truth)
-    with pytest.raises(ValueError, match="target of row 1 is missing; leave"):
+    with pytest.raises(ValueError, match="target of row 1 has no pixel that counts; leave it out"):
         dice(truth, [truth[0], None])
-    with pytest.raises(ValueError, match=r"target of row 0 is missing \(a.png: gone\)"):
+    with pytest.raises(
+        ValueError, match=r"target of row 0 has no pixel that counts \(a.png: gone\)"
+    ):
         dice(truth, [Unreadable("a.png: gone"), truth[0]])
+    with pytest.raises(ValueError, match="target of row 0 has no pixel that counts"):
+        dice(truth, [np.full((4, 6), IGNORED), truth[0]])
 
 
 def test_the_interval_respects_groups_and_the_failure_can_be_set() -> None:

@@ -162,9 +162,8 @@ def _folder(path: str, place: Path) -> Discovery:
     if ".wav" in suffixes and (".txt" in suffixes or (place / "transcription").exists()):
         return Discovery({"audio": path}, "speech")
     if (place / "images").is_dir() and (place / "masks").is_dir():
-        return Discovery(
-            {"image_folder": f"{path}/images", "masks": f"{path}/masks"}, "segmentation"
-        )
+        both = {"image_folder": f"{path}/images", "masks": f"{path}/masks"}
+        return Discovery(both, "segmentation")
     idx = [p for p in inside if "images" in p.name and "ubyte" in p.name]
     if idx:
         chosen = next((p for p in idx if "t10k" in p.name or "test" in p.name), idx[0])

@@ -549,8 +549,8 @@ class _Mask(_Image):
     )
 
     def read(self, item: Any) -> Any:
-        """A label image, out of scores (the class of the highest), of one channel (1 where a
-        probability is above 0.5 or a logit above 0), or of 0 and 255.
+        """A label image, out of class scores, of one channel (1 where a probability is above 0.5 or
+        a logit above 0), or of 0 and 255.
 
         >>> MASK.read(np.array([[0.2, 0.9]])).tolist(), MASK.read(np.array([[-3.0, 2.0]])).tolist()
         ([[0, 1]], [[0, 1]])
@@ -561,10 +561,12 @@ class _Mask(_Image):
         if array.ndim == 3:
             # Few classes and many pixels: the shorter of the two axes is that of the classes.
             axis = 0 if array.shape[0] <= array.shape[2] else 2
-            several = array.shape[axis] > 1
-            if several and array.dtype.kind in "iu":
+            count = array.shape[axis]
+            if count > 1 and array.dtype.kind in "iu":
                 return item  # a colour picture, more likely than scores
-            array = array.argmax(axis=axis) if several else array.squeeze(axis=axis)
+            if count > 1:
+                return array.argmax(axis).astype(np.uint8 if count <= 256 else np.int32)
+            array = array.squeeze(axis)
         least, most = array.min(), array.max()
         if array.dtype.kind == "f" and not (least >= 0 and (array == np.floor(array)).all()):
             array = array > (0.5 if least >= 0 and most <= 1 else 0)

@@ -56,11 +56,12 @@ def _overlaps(outputs: Sequence[Any], targets: Sequence[Any]) -> list[MaskOverla
     for row, known in enumerate(answered(outputs)):
         # True masks may be read or drawn when asked for, so each is asked for once.
         truth = targets[row]
-        if not isinstance(truth, np.ndarray):
+        counted = truth != IGNORED if isinstance(truth, np.ndarray) else np.zeros(0)
+        if not counted.any():
             why = f" ({truth.reason})" if isinstance(truth, Unreadable) else ""
-            raise ValueError(f"the target of row {row} is missing{why}; leave the case out")
+            raise ValueError(f"the target of row {row} has no pixel that counts{why}; leave it out")
         try:
-            found.append(mask_overlap(outputs[row], truth, truth != IGNORED) if known else None)
+            found.append(mask_overlap(outputs[row], truth, counted) if known else None)
         except ValueError as error:
             raise ValueError(f"answer and target of row {row}: {error}") from None
     return found

@@ -196,7 +196,7 @@ class DrawnMasks(Files):
 def drawn_mask(outlines: tuple[int, int, list[tuple[int, list[Any]]]]) -> np.ndarray:
     """A mask of a height and width with polygons of classes; later ones cover earlier ones."""
     height, width, shapes = outlines
-    mask = np.zeros((height, width), dtype=np.uint16)
+    mask = np.zeros((height, width), dtype=np.uint8)
     for label, parts in shapes:
         for polygon in (np.reshape(part, (-1, 2)) for part in parts):
             left, top = np.maximum(np.floor(polygon.min(axis=0)), 0).astype(int)
@@ -221,8 +221,7 @@ def inside(polygon: np.ndarray, height: int, width: int) -> np.ndarray:
     crossed = x[edge] + (centre[row] - y[edge]) / (to_y - y)[edge] * (to_x - x)[edge]
     flips = np.zeros((height, width + 1), dtype=np.int32)
     np.add.at(flips, (row, np.clip(np.ceil(crossed - 0.5), 0, width).astype(np.intp)), 1)
-    found: np.ndarray = np.cumsum(flips, axis=1)[:, :width] % 2 == 1
-    return found
+    return np.asarray(np.cumsum(flips, axis=1)[:, :width] % 2 == 1)
 
 
 def _masks(
@@ -232,6 +231,10 @@ def _masks(
     index: Mapping[Any, int],
 ) -> DrawnMasks:
     """The images and categories of annotations were checked with the boxes."""
+    if max(index.values(), default=0) >= IGNORED:
+        raise DataError(
+            f"{file}: masks hold {IGNORED - 1} categories at most, {IGNORED} is ignored"
+        )
     found: dict[Any, tuple[int, int, list[Any]]] = {}
     for i, picture in pictures.items():
         if not all(isinstance(picture.get(side), int) for side in ("height", "width")):

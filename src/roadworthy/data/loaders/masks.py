@@ -47,8 +47,7 @@ def read_mask(file: Path) -> np.ndarray:
 
 def read_answer(file: Path) -> np.ndarray:
     """The mask in a file that a subject wrote, or of 0 and 255 only."""
-    found: np.ndarray = MASK.read(read_mask(file))
-    return found
+    return np.asarray(MASK.read(read_mask(file)))
 
 
 def masks_of(
@@ -59,14 +58,15 @@ def masks_of(
     All are read once: one that is missing, cannot be read, or does not go with its image or the
     classes is refused.
     """
-    known = {_stem(f.relative_to(folder).as_posix()): f for f in image_files(folder)}
-    missing = [i for i in images if _stem(i) not in known]
+    known = {f.relative_to(folder).with_suffix(""): f for f in image_files(folder)}
+    stems = {i: Path(i).with_suffix("") for i in images}
+    missing = [i for i in images if stems[i] not in known]
     if missing:
         raise DataError(
-            f"{images[missing[0]]}: has no mask {folder / _stem(missing[0])}.png ({len(missing)} "
+            f"{images[missing[0]]}: has no mask {folder / stems[missing[0]]}.png ({len(missing)} "
             "such image(s)); add it, or leave the image out"
         )
-    files = tuple(known[_stem(i)] for i in images)
+    files = tuple(known[stem] for stem in stems.values())
     seen: set[int] = set()
     for image, file in zip(images.values(), files, strict=True):
         mask = read_mask(file)
@@ -94,7 +94,3 @@ def _refuse_other_size(mask: np.ndarray, file: Path, image: Path) -> None:
             f"{file}: has {mask.shape[1]} x {mask.shape[0]} pixels and its image {image.name} "
             f"{size[1]} x {size[0]}; a mask has the size of its image"
         )
-
-
-def _stem(name: str) -> str:
-    return name.rpartition(".")[0]
