@@ -61,6 +61,7 @@ ITEMS: dict[str, st.SearchStrategy[Any]] = {
     "goal": plain,
     "episode": st.builds(Episode, st.lists(plain, max_size=3).map(tuple), plain),
     "image": pixels,
+    "mask": st.tuples(st.integers(1, 4), st.integers(1, 4)).flatmap(lambda s: arrays("u1", s)),
     "frames": st.lists(pixels, min_size=1, max_size=3),
     "audio": st.builds(
         Audio,
@@ -161,7 +162,8 @@ def test_a_wave_of_another_form_is_refused(wave: np.ndarray, sentence: str) -> N
 
 
 @pytest.mark.parametrize(
-    "name", ["boxes", "tracks", "audio", "text", "goal", "episode", "frames", "image", "label"]
+    "name",
+    ["boxes", "tracks", "audio", "text", "goal", "episode", "frames", "image", "label", "mask"],
 )
 def test_no_items_are_packed_too(name: str) -> None:
     assert len(KINDS[name].unpack(KINDS[name].pack([]))) == 0
@@ -204,3 +206,68 @@ def test_tracks_that_name_an_identity_twice_in_a_step_or_turn_a_box_over_are_ref
         KINDS["tracks"].problem(Tracks.of([0, 1, 1], [7, 7, 7], still))
     )
     assert "second corner" in str(KINDS["tracks"].problem(Tracks.of([0], [7], [[2, 0, 0, 2]])))
+
+
+LABELS = np.array([[0, 1, 1, 2], [2, 0, 0, 0], [1, 1, 1, 1], [0, 0, 2, 2]], dtype=np.uint8)
+LOGITS = np.where(np.arange(3)[:, None, None] == LABELS, 2.0, -1.0)
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        LABELS,
+        LABELS.astype(np.int64),
+        LABELS.astype(np.float32),
+        LABELS.tolist(),
+        LABELS[None],
+        LABELS[..., None],
+        LOGITS,
+        LOGITS.transpose(1, 2, 0),
+        LOGITS > 0,
+    ],
+    ids=["u1", "i8", "f4", "list", "1hw", "hw1", "chw", "hwc", "one-hot"],
+)
+def test_a_mask_is_read_out_of_what_networks_give(item: Any) -> None:
+    read = values.MASK.read(item)
+    assert read.dtype == np.uint8 and values.MASK.problem(read) is None
+    np.testing.assert_array_equal(read, LABELS)
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        np.array([[0.2, 0.9, 0.5]]),
+        np.array([[-3.0, 0.2, 0.0]]),
+        np.array([[[-3.0, 300.0, 0.0]]]),
+        np.array([[False, True, False]]),
+        np.array([[0, 255, 0]], dtype=np.uint8),
+    ],
+    ids=["probabilities", "logits", "large logits", "truth values", "0 and 255"],
+)
+def test_one_channel_becomes_the_classes_0_and_1(item: Any) -> None:
+    read = values.MASK.read(item)
+    assert read.dtype == np.uint8 and read.tolist() == [[0, 1, 0]]
+
+
+def test_scores_of_256_classes_and_more_are_read() -> None:
+    scores = np.zeros((400, 500, 300), np.float32)
+    scores[..., 299] = 1
+    assert values.MASK.read(scores).max() == 299
+    assert values.MASK.read(np.array([[0, 3, 255]])).tolist() == [[0, 3, 255]]
+
+
+@pytest.mark.parametrize(
+    ("item", "reason"),
+    [
+        (np.full((3, 4, 5), np.nan), "has NaN or infinite class scores"),
+        (np.array([[0.1, np.inf]]), "has NaN or infinite class scores"),
+        (np.zeros((8, 8, 3), np.uint8), "is ndarray of shape (8, 8, 3); a mask is a class index"),
+        (np.zeros(4), "is ndarray of shape (4,); a mask is a class index"),
+        (np.array([[0, -1]]), "has a class index below 0"),
+        (np.zeros((0, 4), np.uint8), "has no pixels"),
+        ("a.png", "is str; a mask is a class index"),
+        (Unreadable("a.png: cut short"), "could not be read: a.png: cut short"),
+    ],
+)
+def test_what_is_no_mask_is_refused(item: Any, reason: str) -> None:
+    assert str(values.MASK.problem(values.MASK.read(item))).startswith(reason)

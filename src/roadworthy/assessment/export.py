@@ -218,26 +218,31 @@ def readme(
     classes: Sequence[str] | None = None,
 ) -> str:
     """The text of README.txt; `classes` are those of the data, in their order."""
-    output = spec.task.output.name
-    example, file = json.dumps({"id": "CASE ID", **ANSWERS[output]}), spec.document.path.name
-    key = next(iter(ANSWERS[output]))
+    output, file, place = spec.task.output.name, spec.document.path.name, "answers.jsonl"
+    answer = ANSWERS.get(output, {"": None})
+    key, example = next(iter(answer)), json.dumps({"id": "CASE ID", **answer})
     table = {"text": "CSV with the header id,text"}.get(output, "Parquet with these fields")
     if output in ("class_scores", "vector"):
         table = f"CSV with the header id,{key}_0,{key}_1,…, or npz with the arrays id and {key}"
-    lines = [
-        f"{cases} cases of the assessment {spec.title!r} ({spec.task.name}). Answer each of them and send one file back.",
-        f"Inputs: {INPUTS[kind.name]}.",
-        "cases.csv lists them: id, file, sample, circumstance (empty: unchanged), level, group. Use the ids exactly as they stand.",
+    how = [
         f"Answer as JSON lines (answers.jsonl), one line a case: {example}",
-        f"  {MEANING[output]}.",
+        f"  {MEANING.get(output)}.",
         f"  No answer: {json.dumps({'id': 'CASE ID', 'error': 'why'})}; a case that is left out counts as failed too.",
         f"Or as {table}.",
+    ]
+    if output not in ANSWERS:
+        place, how = "masks/", ["Answer with PNG files of class indices: masks/CASE ID.png."]
+    lines = [
+        f"{cases} cases of the assessment {spec.title!r} ({spec.task.name}). Answer each of them and send the answers back.",
+        f"Inputs: {INPUTS[kind.name]}.",
+        "cases.csv lists them: id, file, sample, circumstance (empty: unchanged), level, group. Use the ids exactly as they stand.",
+        *how,
         *(
             [f"Classes, in the order of scores: {', '.join(spec.classes or classes or ())}."]
             * bool(classes)
         ),
         "Inputs are as the system would get them: do not augment, select or reorder by label; preprocess as in use.",
-        f"Then name the file in {file}, subject: {{task: {spec.task.name}, predictions: answers.jsonl}}, "
+        f"Then name the answers in {file}, subject: {{task: {spec.task.name}, predictions: {place}}}, "
         f"and run: roadworthy assess {file}",
     ]
     if failed:

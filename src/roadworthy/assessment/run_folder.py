@@ -27,8 +27,10 @@ from roadworthy.data.values import (
     BOXES,
     FRAMES,
     GOAL,
+    IGNORED,
     IMAGE,
     LABEL,
+    MASK,
     TEXT,
     Boxes,
     Episode,
@@ -39,6 +41,7 @@ from roadworthy.execution.plan import Plan
 from roadworthy.execution.versions import code_version, installed
 from roadworthy.finding import Finding
 from roadworthy.measures.detection import match
+from roadworthy.report.charts import palette
 from roadworthy.spec import Assessment
 from roadworthy.store import RunFolder
 from roadworthy.store.record import (
@@ -406,7 +409,7 @@ def display(
     """Outputs or targets as short texts."""
     chosen = items if rows is None else [items[i] for i in rows]
     if not isinstance(items, np.ndarray):
-        return [_short(item) for item in chosen]
+        return [_short(item, classes) for item in chosen]
     if items.dtype.kind not in "iu" or items.ndim != 1:
         return [_short(item) for item in chosen]
     labels = np.asarray(chosen, dtype=np.int64)
@@ -416,9 +419,11 @@ def display(
     return [names.get(i, "no answer") for i in labels.tolist()]
 
 
-def _short(item: Any) -> str:
+def _short(item: Any, classes: Sequence[str] | None = None) -> str:
     if item is None:
         return "no answer"
+    if isinstance(item, np.ndarray) and item.ndim == 2:
+        return _shares(item, dict(enumerate(classes or ())))
     if isinstance(item, Boxes):
         return f"{len(item)} boxes"
     if isinstance(item, Tracks):
@@ -432,6 +437,15 @@ def _short(item: Any) -> str:
     if isinstance(item, np.ndarray):
         return np.array2string(item, precision=4, threshold=6, separator=", ")
     return str(item)
+
+
+def _shares(mask: np.ndarray, names: Mapping[int, str]) -> str:
+    """The three largest classes of a mask besides the background, and their shares of the pixels."""
+    pixels = np.bincount(mask.ravel(), minlength=IGNORED + 1)
+    pixels[[0, IGNORED]] = 0
+    largest = [c for c in np.argsort(-pixels, kind="stable")[:3].tolist() if pixels[c]]
+    shown = (f"{names.get(c, f'class {c}')} {pixels[c] / mask.size:.1%}" for c in largest)
+    return ", ".join(shown) or "background only"
 
 
 def make_gallery(plan: Plan, folder: RunFolder, seen: Sequence[Seen]) -> Gallery:
@@ -524,6 +538,10 @@ def _entry(plan: Plan, folder: RunFolder, here: Seen, clean: Seen, row: int) -> 
         entry.original = _keep(folder, first)
         if made is not None:
             entry.made = _keep(folder, made[0] if frames else made)
+        if data.target_kind is MASK:
+            shown, answer = original if made is None else made, here.system.output[row]
+            entry.truth_overlay = _keep(folder, overlaid(shown, data.targets[row]))  # type: ignore[index]
+            entry.made = _keep(folder, shown if answer is None else overlaid(shown, answer))
     elif data.input_kind in (TEXT, GOAL):
         entry.original_text = str(original)
         goal = data.input_kind is GOAL
@@ -562,12 +580,25 @@ def _boxes(targets: Any, outputs: Any, row: int) -> dict[str, Any] | None:
 
 def _keep(folder: RunFolder, image: np.ndarray) -> str:
     """Keep a picture under the hash of its content; large ones are made smaller by whole steps."""
-    image = np.asarray(image)
+    image = _eight_bits(np.asarray(image))
     step = max(1, -(-max(image.shape[:2]) // LARGEST_SIDE))
-    if image.dtype == np.uint16:
-        image = (image >> 8).astype(np.uint8)
     content = encode_png(image[::step, ::step])
     name = f"media/{hashlib.blake2b(content, digest_size=10).hexdigest()}.png"
     if not (folder.path / name).exists():
         folder.write_bytes(name, content)
     return name
+
+
+def _eight_bits(image: np.ndarray) -> np.ndarray:
+    if image.dtype.kind == "f":
+        image = np.rint(np.clip(image, 0, 1) * 255)
+    return (image >> 8 if image.dtype == np.uint16 else image).astype(np.uint8)
+
+
+def overlaid(image: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """A picture with its classes in half-transparent colours; ignored pixels are grey."""
+    image = _eight_bits(np.asarray(image)).reshape(*mask.shape, -1)[..., :3]
+    colours = np.array([[c >> 16, c >> 8 & 255, c & 255] for c in palette.MASKS.values()])
+    colour = colours[(mask.astype(int) - 1) % len(colours)]
+    colour[mask == IGNORED] = 127
+    return np.where((mask > 0)[..., None], (image + colour) // 2, image).astype(np.uint8)

@@ -1,4 +1,4 @@
-"""What flows through a subject: class scores, vectors, boxes, tracks, text, episodes, and the
+"""What flows through a subject: class scores, vectors, boxes, masks, tracks, text, episodes, and the
 inputs they are made from.
 
 Targets and outputs share these kinds. An item is plain Python or numpy (an image is an array, a
@@ -154,6 +154,10 @@ def _numbers(item: Any) -> np.ndarray | None:
     except (ValueError, TypeError):
         return None
     return array if array.dtype.kind in "fiub" else None
+
+
+def _finite(array: np.ndarray) -> bool:
+    return array.dtype.kind != "f" or bool(np.isfinite(array).all())
 
 
 def _table(item: Any, *widths: int) -> np.ndarray | None:
@@ -548,6 +552,63 @@ class _Image(Kind):
         return unpack_arrays(parts)
 
 
+IGNORED = 255
+"""The value of pixels in a true mask that count nowhere, as in Pascal VOC and Cityscapes."""
+
+
+class _Mask(_Image):
+    """A label image (h, w): the class index of every pixel."""
+
+    name = "mask"
+    right = (
+        "a mask is a class index for every pixel (h, w), class scores (classes, h, w) or "
+        "(h, w, classes), or one probability or logit a pixel (h, w)"
+    )
+
+    def read(self, item: Any) -> Any:
+        """A label image, out of class scores, of one channel (1 where a probability is above 0.5 or
+        a logit above 0), or of 0 and 255.
+
+        >>> MASK.read(np.array([[0.2, 0.9]])).tolist(), MASK.read(np.array([[-3.0, 2.0]])).tolist()
+        ([[0, 1]], [[0, 1]])
+        """
+        array = _numbers(item)
+        if array is None or array.ndim not in (2, 3) or not array.size or not _finite(array):
+            return item
+        if array.ndim == 3:
+            # Few classes and many pixels: the shorter of the two axes is that of the classes.
+            axis = 0 if array.shape[0] <= array.shape[2] else 2
+            count = array.shape[axis]
+            if count > 1 and array.dtype.kind in "iu":
+                return item  # a colour picture, more likely than scores
+            if count > 1:
+                return array.argmax(axis).astype(np.uint8 if count <= 256 else np.int32)
+            array = array.squeeze(axis)
+        least, most = array.min(), array.max()
+        if array.dtype.kind == "f" and not (least >= 0 and (array == np.floor(array)).all()):
+            array = array > (0.5 if least >= 0 and most <= 1 else 0)
+        elif most == IGNORED and np.isin(array, (0, IGNORED)).all():
+            array = array > 0
+        if array.dtype == bool:
+            return array.astype(np.uint8)
+        return array.astype(np.uint8 if most < 256 else np.int32) if least >= 0 else array
+
+    def problem(self, item: Any) -> str | None:
+        if isinstance(item, Unreadable):
+            return f"could not be read: {item.reason}"
+        numbers = _numbers(item)
+        if numbers is not None and not _finite(numbers):
+            return "has NaN or infinite class scores"
+        if not isinstance(item, np.ndarray) or item.ndim != 2 or item.dtype.kind not in "iu":
+            return f"{described(item)}; {self.right}"
+        if not item.size:
+            return "has no pixels"
+        return "has a class index below 0" if item.min() < 0 else None
+
+    def unpack(self, parts: Parts) -> Sequence[Any]:
+        return list(super().unpack(parts))
+
+
 class _Frames(_Image):
     """A sequence of images: the case runs one step an image."""
 
@@ -606,6 +667,7 @@ TEXT = _Text()
 GOAL = _Goal()
 EPISODE = _Episode()
 IMAGE = _Image()
+MASK = _Mask()
 FRAMES = _Frames()
 AUDIO = _Audio()
 
@@ -613,6 +675,7 @@ KINDS: dict[str, Kind] = {
     k.name: k
     for k in (CLASS_SCORES, LABEL, VECTOR, BOXES, TRACKS, TEXT, GOAL, EPISODE, IMAGE, FRAMES, AUDIO)
 }
+KINDS[MASK.name] = MASK
 
 
 @dataclass(frozen=True)
@@ -633,6 +696,7 @@ TASKS: dict[str, Task] = {
         Task("classification", IMAGE, CLASS_SCORES, LABEL, "accuracy"),
         Task("regression", IMAGE, VECTOR, VECTOR, "rmse"),
         Task("detection", IMAGE, BOXES, BOXES, "ap50"),
+        Task("segmentation", IMAGE, MASK, MASK, "mask_iou"),
         Task("tracking", FRAMES, TRACKS, TRACKS, "mota"),
         Task("speech", AUDIO, TEXT, TEXT, "wer"),
         Task("dialogue", GOAL, EPISODE, GOAL, "success_rate"),

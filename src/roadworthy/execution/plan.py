@@ -452,6 +452,11 @@ def _load(
         filled.setdefault("group", spec.data.group)
     if spec.data.classes:
         filled.setdefault("classes", tuple(spec.data.classes))
+    # One COCO file holds boxes and masks: the task says which are the targets.
+    kind = spec.task.target.name
+    for loader in (c for n, c in registry.components("loaders").items() if n in filled):
+        if "targets" in loader.parameters and kind in loader.traits["gives"]["targets"]:
+            filled.setdefault("targets", kind)
     with spec.located(place):
         return load(filled, base=spec.base, name=name)
 

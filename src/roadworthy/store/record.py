@@ -276,6 +276,7 @@ class Pair(RecordPart):
         default=None, description="Null where the file says of no answer that it is wrong"
     )
     original: str | None = Field(default=None, description="Path of a picture in the run folder")
+    truth_overlay: str | None = Field(default=None, description="The true mask over the case")
     made: str | None = None
     original_text: str | None = None
     made_text: str | None = None

@@ -99,7 +99,7 @@ def torch_model(
     imports, its weights and its printed architecture stay as they are. `files` lists what else
     `build` or the model reads (a folder stands for all in it).
     """
-    takes_images(task, "torch")
+    batch = takes_images(task, "torch", batch)
     if batch < 1 or threads < 1:
         raise SubjectError(f"batch is {batch} and threads {threads}; both must be at least 1")
     torch = _torch()
