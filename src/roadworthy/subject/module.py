@@ -64,6 +64,10 @@ def copied(value: Any) -> Any:
         return value
 
 
+NO_GRADIENTS = "it gives no gradients: attacks need a torch classifier (`torch:` under subject)"
+"""Why a search cannot query a module, unless the module says otherwise by `offers_query`."""
+
+
 class SubjectError(RuntimeError):
     """The subject cannot be used as it is; the message says what it did and what was expected."""
 
@@ -238,6 +242,10 @@ class FunctionModule:
         if isinstance(request, Passes):
             return self._why_no_passes(request)
         return f"a Python function shows no {type(request).__name__.lower()}s"
+
+    def offers_query(self) -> str | None:
+        """Why a search cannot query it."""
+        return NO_GRADIENTS
 
     def _why_no_passes(self, request: Passes) -> str | None:
         if not self.wants_rng:
