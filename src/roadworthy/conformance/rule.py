@@ -49,6 +49,8 @@ def broken(rule: Rule, component: Component) -> list[Violation]:
 SNAKE_CASE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 POSITIONAL: dict[str, tuple[str, ...]] = {
     "transforms": ("value", "rng"),
+    "attacks": ("images", "labels", "query", "rngs"),
+    "sources": ("like", "rng"),
     "distances": ("first", "second"),
     "measures": ("outputs", "targets"),
     "estimators": ("counts", "calibrated"),

@@ -51,6 +51,19 @@ def white(dtype: np.dtype[Any]) -> float:
     return _WHITE[dtype]
 
 
+def black_like(like: Any) -> np.ndarray:
+    """A black image of the same shape and type; nothing else is read of what is given.
+
+    >>> black_like(np.full((1, 2), 7, np.uint8)).tolist()
+    [[0, 0]]
+    """
+    image = np.zeros(np.shape(like), dtype=np.asarray(like).dtype)
+    problem = IMAGE.problem(image)
+    if problem:
+        raise ValueError(f"the image {problem}")
+    return image
+
+
 def as_floats(image: np.ndarray) -> np.ndarray:
     """The pixels as float32 in their own units."""
     return image.astype(np.float32)
