@@ -18,12 +18,15 @@ tensor([[[0.5000, 0.6000]]])
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from roadworthy.search.query import Loss, Norm, Query, Tensor
 from roadworthy.statistics.arguments import check_choice
+
+Raised = Literal["cross_entropy", "margin"]
+"""The loss that steps raise; see `_loss`."""
 
 
 def climbed(
@@ -35,6 +38,7 @@ def climbed(
     norm: Norm,
     step: Any,
     steps: int,
+    loss: Raised = "cross_entropy",
     rngs: Sequence[np.random.Generator] | None = None,
 ) -> Tensor:
     """Images after `steps` steps of length `step` that raise the loss, none further than `epsilon`.
@@ -43,11 +47,12 @@ def climbed(
     and `step` are numbers, or tensors of shape (n, 1, 1) or (n, 1, 1, 1) with one for each row.
     With `rngs`, one a row, the first step begins at a random point of the ball.
     """
+    check_choice("loss", loss, ("cross_entropy", "margin"))
     truth = checked(images, labels, epsilon=epsilon, norm=norm)
-    loss = _margin(truth)
+    raised = _loss(truth, loss)
     made = images if rngs is None else _drawn(images, rngs, epsilon, norm)
     for _ in range(steps):
-        upwards = _steepest(query.gradient(made, loss), norm)
+        upwards = _steepest(query.gradient(made, raised), norm)
         made = _within((made + step * upwards).clamp(0, 1), images, epsilon, norm)
     return made
 
@@ -65,21 +70,23 @@ def linearised(
     """DeepFool: step onto the nearest linearised boundary until the answer is not the label.
 
     Moosavi-Dezfooli et al. 2016, algorithm 2; for L-inf section 3.3. Boundaries to the `classes`
-    classes with the highest scores are looked at. Rows that are wrong already stay as they are. As in the
-    authors' code the sum of the steps is lengthened by `overshoot` before the answer is asked for.
+    classes with the highest scores are looked at. The answer is asked for with the way so far lengthened by
+    `overshoot`; steps go on from the way itself, or they would end on this side of the boundary.
+    Rows that are wrong already stay as they are.
     """
     truth = checked(images, labels, norm=norm)
-    made, moved = images.clone(), images.new_zeros(images.shape)
     rows, highest = truth.new_tensor(range(len(images))), int(truth.max())
+    made, reached = images.clone(), images.clone()
     for _ in range(steps):
         scores = query.scores(made[rows])
         _refuse_unknown(highest, scores)
-        right = _right(scores, truth[rows])
-        rows, scores = rows[right], scores[right]
+        rows = rows[_right(scores, truth[rows])]
         if not len(rows):
             break
-        moved[rows] += _to_boundary(made[rows], truth[rows], scores, query, norm, classes)
-        made[rows] = (images[rows] + (1 + overshoot) * moved[rows]).clamp(0, 1)
+        begin = images[rows]
+        reached[rows] += _to_boundary(reached[rows], truth[rows], query, norm, classes)
+        reached[rows] = reached[rows].clamp(0, 1)
+        made[rows] = (begin + (1 + overshoot) * (reached[rows] - begin)).clamp(0, 1)
     return made
 
 
@@ -121,19 +128,24 @@ def _right(scores: Tensor, labels: Tensor) -> Tensor:
     return (scores.argmax(1) == labels) & scores.isfinite().all(1)
 
 
-def _margin(labels: Tensor) -> Loss:
-    """m = log Σ_{j≠y} exp z_j - z_y. Cross-entropy is log(1 + exp m), and its gradient points the same
-    way: only its length differs, which a step does not read. It does not vanish in float32 when the
-    subject is sure of its answer; that of the cross-entropy does."""
+def _loss(labels: Tensor, name: Raised) -> Loss:
+    """What steps raise: -log p_y, or m = log Σ_{j≠y} exp z_j - z_y, one number a row.
 
+    The first is log(1 + exp m), so that their gradients point the same way and a step is the same. In
+    float32 that of -log p_y is rounded, and vanishes, where the subject is sure: p_y is 1 from a margin of
+    17 on, and exp(-104) is 0. That of m does not.
+    """
     own, highest = labels.unsqueeze(1), int(labels.max())
 
-    def loss(scores: Tensor) -> Tensor:
+    def cross_entropy(scores: Tensor) -> Tensor:
         _refuse_unknown(highest, scores)
-        others = scores.scatter(1, own, -float("inf"))
-        return others.logsumexp(1) - scores.gather(1, own)[:, 0]
+        return -scores.log_softmax(1).gather(1, own)[:, 0]
 
-    return loss
+    def margin(scores: Tensor) -> Tensor:
+        _refuse_unknown(highest, scores)
+        return scores.scatter(1, own, -float("inf")).logsumexp(1) - scores.gather(1, own)[:, 0]
+
+    return margin if name == "margin" else cross_entropy
 
 
 def _steepest(gradient: Tensor, norm: Norm) -> Tensor:
@@ -177,22 +189,21 @@ def _drawn(images: Tensor, rngs: Sequence[np.random.Generator], epsilon: Any, no
     return (images + epsilon * unit).clamp(0, 1)
 
 
-def _to_boundary(
-    images: Tensor, labels: Tensor, scores: Tensor, query: Query, norm: Norm, classes: int
-) -> Tensor:
+def _to_boundary(images: Tensor, labels: Tensor, query: Query, norm: Norm, classes: int) -> Tensor:
     """The smallest change that reaches a boundary if scores were linear (eq. 8 and 9)."""
     import torch
 
-    own = labels.unsqueeze(1)
-    others = scores.scatter(1, own, -float("inf"))
-    nearby = others.topk(min(classes, scores.shape[1] - 1), dim=1).indices
+    own, gaps = labels.unsqueeze(1), images.new_zeros(0)
 
-    def ahead(found: Tensor) -> Tensor:
-        return found.gather(1, nearby) - found.gather(1, own)
+    def ahead(scores: Tensor) -> Tensor:
+        nonlocal gaps
+        others = scores.detach().scatter(1, own, -float("inf"))
+        nearby = others.topk(min(classes, scores.shape[1] - 1), dim=1).indices
+        found = scores.gather(1, nearby) - scores.gather(1, own)
+        gaps = found.detach().abs().T
+        return found
 
-    gaps = ahead(scores).abs().T
-    slopes = query.gradient(images, ahead)
-    flat = slopes.flatten(2)
+    flat = query.gradient(images, ahead).flatten(2)
     sizes = torch.linalg.vector_norm(flat, 1 if norm == "linf" else 2, dim=2)
     far = (gaps / sizes).nan_to_num(nan=float("inf"))
     nearest = far.argmin(0)
@@ -204,6 +215,11 @@ def _to_boundary(
 
 
 def _lengths(values: Tensor) -> Tensor:
-    """The Euclidean length of each row, shaped so that it can be multiplied with them."""
-    length = values.flatten(1).norm(dim=1)
-    return length.reshape(-1, *[1] * (values.ndim - 1))
+    """The Euclidean length of each row, shaped so that it can be multiplied with them.
+
+    In float64: squares of the small gradients of sure answers are no float32.
+    """
+    import torch
+
+    length = torch.linalg.vector_norm(values.flatten(1), dim=1, dtype=torch.float64)
+    return length.to(values.dtype).reshape(-1, *[1] * (values.ndim - 1))

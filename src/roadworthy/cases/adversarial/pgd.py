@@ -13,7 +13,7 @@ import numpy as np
 
 from roadworthy.cases.adversarial.fgsm import TABLES
 from roadworthy.registry import register
-from roadworthy.search.gradient import climbed
+from roadworthy.search.gradient import Raised, climbed
 from roadworthy.search.query import Norm, Query, Tensor
 
 
@@ -26,11 +26,19 @@ def pgd(
     *,
     epsilon: float,
     norm: Norm = "linf",
+    loss: Raised = "cross_entropy",
     step: float = 1 / 8,
     steps: int = 20,
 ) -> Tensor:
     """Steps uphill that stay within epsilon, from a random start."""
-    size = epsilon * step
     return climbed(
-        images, labels, query, epsilon=epsilon, norm=norm, step=size, steps=steps, rngs=rngs
+        images,
+        labels,
+        query,
+        epsilon=epsilon,
+        norm=norm,
+        step=epsilon * step,
+        steps=steps,
+        loss=loss,
+        rngs=rngs,
     )
