@@ -32,21 +32,12 @@ def test_noise_is_uniform_from_black_to_white(like):
 
 
 @pytest.mark.parametrize("like", LIKES, ids=lambda like: str(like.dtype))
-def test_a_blank_has_one_shade_within_its_limits(like):
+def test_a_blank_has_one_shade_of_any_grey(like):
     white = {"uint8": 255, "uint16": 65535, "float32": 1}[str(like.dtype)]
-    shades = []
-    for seed in range(200):
-        image = SOURCES["blank"](like, np.random.default_rng(seed), darkest=0.2, lightest=0.6)
-        assert image.min() == image.max()
-        shades.append(float(image.flat[0]) / white)
-    assert stats.kstest(shades, stats.uniform(0.2, 0.4).cdf).pvalue > 1e-3
-    assert SOURCES["blank"](like, np.random.default_rng(0), lightest=0).max() == 0
-
-
-def test_shades_that_are_none_are_refused():
-    for shades in ({"darkest": -0.1}, {"lightest": 1.1}, {"darkest": 0.7, "lightest": 0.3}):
-        with pytest.raises(ValueError, match="0 <= darkest <= lightest <= 1 was expected"):
-            SOURCES["blank"](LIKES[0], np.random.default_rng(0), **shades)
+    made = [SOURCES["blank"](like, np.random.default_rng(seed)) for seed in range(200)]
+    assert all(image.min() == image.max() for image in made)
+    shades = [float(image.flat[0]) / white for image in made]
+    assert stats.kstest(shades, stats.uniform.cdf).pvalue > 1e-3
 
 
 @pytest.mark.parametrize("side", [28, 224])

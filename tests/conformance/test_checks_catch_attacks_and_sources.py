@@ -60,7 +60,7 @@ def test_images_changed_in_place(broken):
         images[:] = one_step(images, labels, query, rngs, epsilon)
         return images.clone()
 
-    assert "images_are_never_changed" in as_attack(broken, in_place)
+    assert "a_case_is_its_own" in as_attack(broken, in_place)
 
 
 def test_chance_from_elsewhere(broken):
@@ -69,7 +69,7 @@ def test_chance_from_elsewhere(broken):
     def restless(images, labels, query, rngs, epsilon):
         return (images + next(signs) * epsilon).clamp(0, 1)
 
-    assert "a_case_is_the_same_in_any_batch" in as_attack(broken, restless)
+    assert "a_case_is_its_own" in as_attack(broken, restless)
 
 
 def test_a_case_that_depends_on_its_batch(broken):
@@ -77,7 +77,7 @@ def test_a_case_that_depends_on_its_batch(broken):
         uphill = query.gradient(images, lambda scores: -scores.gather(1, labels[:, None])[:, 0])
         return (images + epsilon * uphill.mean(0).sign()).clamp(0, 1)
 
-    assert "a_case_is_the_same_in_any_batch" in as_attack(broken, average)
+    assert "a_case_is_its_own" in as_attack(broken, average)
 
 
 def test_an_attack_that_noise_beats(broken):
@@ -105,7 +105,7 @@ def test_a_source_with_a_parameter_that_must_be_given(broken):
         """An image of one shade."""
         return np.full_like(like, shade)
 
-    assert "has_defaults" in broken("sources", source, of="image")
+    assert "declares_valid_levels" in broken("sources", source, of="image")
 
 
 def test_a_source_of_another_shape_type_or_range(broken):
@@ -123,10 +123,12 @@ def test_a_source_with_chance_from_elsewhere(broken):
 
 
 def test_a_source_that_copies_valid_pixels_or_changes_them(broken):
-    assert as_source(broken, lambda like, rng: like[::-1].copy()) == {"pixels_of_like_are_not_read"}
+    assert as_source(broken, lambda like, rng: like[::-1].copy()) == {
+        "draws_from_the_generator_alone"
+    }
 
     def wiping(like, rng):
         like[:] = 0
         return np.zeros_like(like)
 
-    assert as_source(broken, wiping) == {"pixels_of_like_are_not_read"}
+    assert as_source(broken, wiping) == {"draws_from_the_generator_alone"}

@@ -91,12 +91,10 @@ def test_no_rows_ask_nothing():
     assert len(found.strength) == 0
 
 
-def test_bad_arguments_and_answers_are_refused_by_a_sentence():
+def test_bad_arguments_are_refused_by_a_sentence():
     for more in ({"highest": 0}, {"highest": float("nan")}, {"scan": 0}, {"refine": -1}):
-        with pytest.raises(ValueError, match="were expected"):
+        with pytest.raises(ValueError, match="above 0, >= 1, >= 0"):
             smallest_crossing(lambda strengths, rows: rows < 0, 3, **more)
-    with pytest.raises(ValueError, match="one bool a row was expected"):
-        smallest_crossing(lambda strengths, rows: strengths, 3)
 
 
 def linear_query():
@@ -133,7 +131,7 @@ def test_each_epsilon_begins_with_the_same_draws_and_generators_are_left_alone()
     labels = query.scores(images).argmax(1)
     attack = registry.get("attacks", "pgd").build
     rngs = [np.random.default_rng(row) for row in range(6)]
-    found = smallest_epsilon(attack, images, labels, query, rngs, largest=0.5, steps=2, scan=4)
+    found = smallest_epsilon(attack, images, labels, query, rngs, largest=0.5, steps=2)
 
     def fails(strengths, rows):
         if strengths[0] == 0:

@@ -113,6 +113,19 @@ def required_parameters(component: Component) -> str:
     return " and ".join(n for n, p in component.parameters.items() if p.default is REQUIRED)
 
 
+def declares_valid_levels(component: Component) -> Iterator[str]:
+    """`tables={name: [parameters of level 1, …]}`, or a default for every parameter."""
+    tables = component.traits.get("tables", {})
+    if not tables and required_parameters(component):
+        yield f"it has no table of levels, and {required_parameters(component)} has no default"
+    for table, rows in tables.items():
+        for level, row in enumerate(rows, start=1):
+            try:
+                component.check(row)
+            except ValueError as error:
+                yield f"level {level} of the table {table!r}: {str(error).splitlines()[0]}"
+
+
 EVERY_COMPONENT: tuple[Rule, ...] = (
     has_a_docstring,
     name_is_snake_case,

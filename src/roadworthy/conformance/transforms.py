@@ -15,26 +15,18 @@ import numpy as np
 
 from roadworthy.cases.transform import Transform, at_level
 from roadworthy.conformance.items import of_kind, same
-from roadworthy.conformance.rule import Rule, required_parameters
+from roadworthy.conformance.rule import Rule, declares_valid_levels, required_parameters
 from roadworthy.data.values import KINDS, Audio
 from roadworthy.registry import Component
 
 
 def declares_kind_tables_and_draw(component: Component) -> Iterator[str]:
     """What `transform(name, of=…, tables=…, draw=…)` sets; each row of a table is valid."""
-    tables = component.traits.get("tables", {})
     if component.traits.get("of") not in KINDS:
         yield f"it is of {component.traits.get('of')!r}; one of {', '.join(KINDS)} was expected"
     if component.traits.get("draw") not in ("step", "case"):
         yield f"draw is {component.traits.get('draw')!r}; step or case was expected"
-    if not tables and required_parameters(component):
-        yield f"it has no table of levels, and {required_parameters(component)} has no default"
-    for table, rows in tables.items():
-        for level, row in enumerate(rows, start=1):
-            try:
-                component.check(row)
-            except ValueError as error:
-                yield f"level {level} of the table {table!r}: {str(error).splitlines()[0]}"
+    yield from declares_valid_levels(component)
 
 
 def level_0_is_the_identity(component: Component) -> Iterator[str]:

@@ -64,8 +64,9 @@ def copied(value: Any) -> Any:
         return value
 
 
-NO_GRADIENTS = "it gives no gradients: attacks need a torch classifier (`torch:` under subject)"
-"""Why a search cannot query a module, unless the module says otherwise by `offers_query`."""
+def no_query(module: Any) -> str | None:
+    """Why a search cannot query a module; one that says otherwise has `offers_query` and `query`."""
+    return "it gives no gradients: attacks need one torch classifier (`torch:` under subject)"
 
 
 class SubjectError(RuntimeError):
@@ -243,9 +244,7 @@ class FunctionModule:
             return self._why_no_passes(request)
         return f"a Python function shows no {type(request).__name__.lower()}s"
 
-    def offers_query(self) -> str | None:
-        """Why a search cannot query it."""
-        return NO_GRADIENTS
+    offers_query = no_query
 
     def _why_no_passes(self, request: Passes) -> str | None:
         if not self.wants_rng:

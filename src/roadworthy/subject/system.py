@@ -25,7 +25,7 @@ import numpy as np
 
 from roadworthy.data.values import FRAMES, GOAL, Kind
 from roadworthy.registry import did_you_mean
-from roadworthy.subject.module import NO_GRADIENTS, ClassNames, Module, SubjectError
+from roadworthy.subject.module import ClassNames, Module, SubjectError, no_query
 from roadworthy.subject.needs import Output, Passes, Request
 from roadworthy.subject.trace import SYSTEM, Trace
 
@@ -180,20 +180,11 @@ class System:
         return f"no module of the system can be asked again with other generators: {refused[0]}"
 
     def offers_query(self) -> str | None:
-        """None if a search can query the system, else the reason, as the end of "not applicable: …"."""
+        """None if a search can query its module, else the reason, as the end of "not applicable: …"."""
         if len(self.modules) > 1:
             return f"attacks query one network, and the system has {len(self.modules)} modules"
         (module,) = self.modules.values()
-        reason: str | None = getattr(module, "offers_query", lambda: NO_GRADIENTS)()
-        return reason
-
-    def query(self, *, white: float = 255.0) -> Any:
-        """What a search queries: the one module's own (see `search.query`)."""
-        refusal = self.offers_query()
-        if refusal is not None:
-            raise SubjectError(f"not applicable: {refusal}")
-        (module,) = self.modules.values()
-        return module.query(white=white)  # type: ignore[attr-defined]
+        return getattr(module, "offers_query", lambda: no_query(module))()  # type: ignore[no-any-return]
 
     def _run(
         self, cases: Cases, requests: Mapping[str, frozenset[Request]], at: Mapping[str, AtPort]

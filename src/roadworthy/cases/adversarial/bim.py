@@ -1,43 +1,28 @@
 """Basic iterative method (Kurakin, Goodfellow and Bengio 2018): small steps from the image itself.
 
-A step is `epsilon` times `step`. Its default, a third, is that of the Adversarial Robustness Toolbox
-(step 0.1 for epsilon 0.3); 20 steps are taken, whether or not the answer is wrong before the last.
+A step is `epsilon` times `step`; a third is the ratio of the defaults of the Adversarial Robustness Toolbox
+(0.1 for 0.3). All 20 steps are taken, even if the answer is wrong before the last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
-
 from roadworthy.cases.adversarial.fgsm import TABLES
 from roadworthy.registry import register
-from roadworthy.search.gradient import Raised, climbed
-from roadworthy.search.query import Norm, Query, Tensor
+from roadworthy.search.gradient import climbed
+from roadworthy.search.query import Norm, Query, Rngs, Tensor
 
 
 @register("attacks", "bim", of="image", tables=TABLES, extra=("torch", "torch"))
 def bim(
     images: Tensor,
-    labels: Any,
+    labels: Tensor,
     query: Query,
-    rngs: Sequence[np.random.Generator],
+    rngs: Rngs,
     *,
     epsilon: float,
     norm: Norm = "linf",
-    loss: Raised = "cross_entropy",
     step: float = 1 / 3,
     steps: int = 20,
 ) -> Tensor:
-    """Steps uphill that stay within epsilon, from the image itself."""
-    return climbed(
-        images,
-        labels,
-        query,
-        epsilon=epsilon,
-        norm=norm,
-        step=epsilon * step,
-        steps=steps,
-        loss=loss,
-    )
+    """Steps that raise the loss and stay within epsilon, from the image itself."""
+    return climbed(images, labels, query, epsilon, norm, step=epsilon * step, steps=steps)

@@ -52,15 +52,10 @@ def white(dtype: np.dtype[Any]) -> float:
 
 
 def black_like(like: Any) -> np.ndarray:
-    """A black image of the same shape and type; nothing else is read of what is given.
-
-    >>> black_like(np.full((1, 2), 7, np.uint8)).tolist()
-    [[0, 0]]
-    """
-    image = np.zeros(np.shape(like), dtype=np.asarray(like).dtype)
-    problem = IMAGE.problem(image)
-    if problem:
-        raise ValueError(f"the image {problem}")
+    """A black image of the same shape and type; nothing else is read of what is given."""
+    image = np.zeros_like(like)
+    if IMAGE.problem(image):
+        raise ValueError(f"the image {IMAGE.problem(image)}")
     return image
 
 

@@ -1,4 +1,1 @@
-"""Sources of invalid inputs: images that no class fits, made without a parent.
-
-An invalid input has no right answer. It counts as a failure if every supervisor accepts it.
-"""
+"""Sources of invalid inputs: images that no class fits, so that no answer to them is right."""

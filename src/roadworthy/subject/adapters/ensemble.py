@@ -153,12 +153,6 @@ class EnsembleModule(ImageModule):
             return f"it has {len(self.members)} members, one pass each, and {request.n} passes are asked for; n must be 0"
         return why_not_reduced(request, self.kind)
 
-    def offers_query(self) -> str | None:
-        """Refused: an attack of one member is no attack of all."""
-        return (
-            "it is an ensemble, and attacks query one network; assess a member alone with `torch:`"
-        )
-
     def batch(self, inputs: Mapping[str, Sequence[Any]], context: Context) -> Answers:
         """The mean of the members' answers; NaN where one of them has none."""
         own = {r for r in context.requests if isinstance(r, Passes) and r.kind == KIND}

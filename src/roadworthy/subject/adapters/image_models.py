@@ -23,7 +23,7 @@ import numpy as np
 
 from roadworthy.data.values import BOXES, CLASS_SCORES, IMAGE, VECTOR, Boxes, Kind, Task
 from roadworthy.registry import did_you_mean
-from roadworthy.subject.module import NO_GRADIENTS, Answers, Context, SubjectError
+from roadworthy.subject.module import Answers, Context, SubjectError, no_query
 from roadworthy.subject.needs import (
     EARLY,
     LATE,
@@ -114,9 +114,7 @@ class ImageModule(ABC):
     def batch(self, inputs: Mapping[str, Sequence[Any]], context: Context) -> Answers:
         """The answers for the images, and what else is asked for."""
 
-    def offers_query(self) -> str | None:
-        """Why a search cannot query it."""
-        return NO_GRADIENTS
+    offers_query = no_query
 
 
 def joined_columns(parts: Sequence[Any]) -> Any:

@@ -46,7 +46,7 @@ from roadworthy.data.values import (
 )
 from roadworthy.registry import register
 from roadworthy.subject.adapters.loading import digest_of, existing_file
-from roadworthy.subject.module import NO_GRADIENTS, Answers, ClassNames, Context, SubjectError
+from roadworthy.subject.module import Answers, ClassNames, Context, SubjectError, no_query
 from roadworthy.subject.needs import Input, Output, Request
 from roadworthy.subject.system import System, single
 
@@ -179,9 +179,7 @@ class PredictionsModule:
             return None
         return f"a file of predictions shows no {type(request).__name__.lower()}"
 
-    def offers_query(self) -> str | None:
-        """Why a search cannot query it."""
-        return NO_GRADIENTS
+    offers_query = no_query
 
     def step(
         self, inputs: Mapping[str, Any], state: Any, rng: Any

@@ -206,21 +206,19 @@ class Gradients:
         return torch.cat(norms)
 
 
-def input_gradient(total: Any, given: Any, *, last: bool = True) -> Any:
-    """The gradient of a sum of losses by a model's input; unless it is the last, others follow."""
+def input_gradient(total: Any, given: Any) -> Any:
+    """The gradient of a sum of losses by a model's input; another of the same pass may follow."""
     import torch
 
-    found = None
-    if total.requires_grad:
-        found = torch.autograd.grad(total, given, retain_graph=not last, allow_unused=True)[0]
+    how: Any = {"retain_graph": True, "allow_unused": True}
+    found = torch.autograd.grad(total, given, **how)[0] if total.requires_grad else None
     if found is None:
         raise SubjectError(f"{CUT_OFF} from the scores to the input")
     return found
 
 
 def are_distributions(scores: Any) -> Any:
-    """Which rows are probabilities already, as a column: nothing below 0 and a sum of 1, as in
-    `data.probabilities` (no gradient passes a rounding)."""
+    """Which rows are probabilities, as a column; rounded ones are not (no gradient passes a rounding)."""
     return ((scores >= 0).all(-1) & ((scores.sum(-1) - 1).abs() < NEARLY)).unsqueeze(-1)
 
 
