@@ -109,7 +109,7 @@ def to_boundary(images: Tensor, labels: Tensor, query: Query, norm: Norm, classe
     pick = distances.argmin(0), torch.arange(len(images), device=images.device)
     slope, size, distance = slopes[pick], sizes[pick].unsqueeze(1), distances[pick].unsqueeze(1)
     change = distance * (slope.sign() if norm == "linf" else slope / size)
-    return change.nan_to_num(0, 0, 0).reshape(images.shape)
+    return change.nan_to_num(0, 0, 0).reshape(images.shape).to(images)
 
 
 def _lengths(values: Tensor) -> Tensor:
