@@ -130,14 +130,14 @@ def _draws(plan: Plan, mixture: Mixture, n: int, only_changed: bool) -> Iterator
 
 def _write(plan: Plan, condition: Condition, folder: Path, drawn: _Drawn) -> Any:
     """One image; where it stands in the folder, and its target. None if it cannot be made."""
-    data, seed = plan.data["test"], plan.spec.seed
+    data = plan.data["test"]
     item = data.inputs[drawn.row : drawn.row + 1][0]
     made = plan.arriving(condition, drawn.case, item)
     if isinstance(made, Unreadable) or data.targets is None or data.target_kind is None:
         return None
     target = data.targets[drawn.row]
-    if condition.transform is not None and condition.transform.carries:
-        target = condition.transform.carried(target, data.target_kind, item, seed, drawn.case)  # type: ignore[union-attr]
+    if isinstance(condition.transform, Mixture) and condition.transform.carries:
+        target = plan.moved(condition.transform, target, item, drawn.case)
     place = "images"
     if data.target_kind is LABEL:
         place = str(data.classes[int(target)] if data.classes else int(target)).replace("/", "_")
@@ -190,7 +190,8 @@ def _write_tables(
 
 def _coco(data: Dataset, written: list[Any]) -> dict[str, Any]:
     names = data.classes or tuple(str(i) for i in range(1 + _largest_label(written)))
-    images, annotations = [], []
+    images: list[dict[str, Any]] = []
+    annotations: list[dict[str, Any]] = []
     for number, (name, boxes, (height, width)) in enumerate(written, start=1):
         file = name.removeprefix("images/")
         images.append({"id": number, "file_name": file, "width": width, "height": height})

@@ -202,8 +202,9 @@ def _exceeded(record: Recommendation, rule: VerdictRule) -> list[str]:
         if several
         else ""
     )
+    share = numbers.value(false.value, "percent")
     return [
-        f"The recommended {'set' if several else 'supervisor'} raises an alarm on {numbers.value(false.value, 'percent')} of right answers on "
+        f"The recommended {'set' if several else 'supervisor'} raises an alarm on {share} of right answers on "
         f"clean data; the limit is {numbers.limit(rule.rate, 'percent')}{adds}."
     ]
 

@@ -24,7 +24,7 @@ from typing import Any, Literal
 
 from roadworthy import registry
 from roadworthy.cases.generators import Attack, Chain, Generator, Member, Mixture, Source
-from roadworthy.cases.transform import Transform, at_level, level_row
+from roadworthy.cases.transform import Transform, at_level, highest_level, level_row
 
 SCALES: dict[str, tuple[str, ...]] = {
     "exposure": ("rare", "unusual", "occasional", "frequent", "continuous"),
@@ -161,6 +161,16 @@ class Circumstance:
         """How often it is met; of a mixture how often any of its circumstances is."""
         mixture = Mixture(self.members, self.exclusive)
         return self.probability if self.mixture is None else mixture.probability_of_any()
+
+    @property
+    def strongest(self) -> float:
+        """Where a search of its strength ends: the last level of its table, or the largest epsilon of its levels."""
+        if self.attack is None:
+            return highest_level(self.transform or "", self.table)
+        sizes = [
+            g.parameters.get("epsilon", 0.0) for g in self.generators() if isinstance(g, Attack)
+        ]
+        return float(max(sizes))
 
     @property
     def role(self) -> str:

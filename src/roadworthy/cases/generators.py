@@ -15,7 +15,7 @@ circumstances it meets, each with its probability; of exclusive ones at most one
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -223,25 +223,35 @@ class Attack:
         self, items: Sequence[Any], labels: np.ndarray, query: Any, seed: int, cases: Sequence[str]
     ) -> list[Any]:
         """The attacked images as float32 in [0, 1]; what cannot be read stays as it is."""
+        made, attack = list(items), self.function()
+        for rows, images, truth, rngs in self.batches(items, labels, seed, cases):
+            found = attack(images, truth, query, rngs).cpu().numpy().astype(np.float32)
+            for i, image in zip(rows, found, strict=True):
+                made[i] = image
+        return made
+
+    def function(self, *free: str) -> Any:
+        """The attack with its parameters fixed, but for those that are left free."""
+        fixed = {k: v for k, v in self.parameters.items() if k not in free}
+        return functools.partial(self.components[0].build, **fixed)
+
+    def batches(
+        self, items: Sequence[Any], labels: np.ndarray, seed: int, cases: Sequence[str]
+    ) -> Iterator[tuple[list[int], Any, Any, list[np.random.Generator]]]:
+        """Rows of one shape: their numbers, images as a tensor in [0, 1], labels, and a generator each."""
         import torch
 
         from roadworthy.cases.image.pixels import as_floats, white
 
-        readable = [i for i, item in enumerate(items) if not isinstance(item, Unreadable)]
-        made = list(items)
         shapes: dict[tuple[int, ...], list[int]] = {}
-        for i in readable:
-            shapes.setdefault(np.asarray(items[i]).shape, []).append(i)
-        attack = self.components[0].bind(**self.parameters)
+        for i, item in enumerate(items):
+            if not isinstance(item, Unreadable):
+                shapes.setdefault(np.asarray(item).shape, []).append(i)
         for rows in shapes.values():
             arrays = [np.asarray(items[i]) for i in rows]
-            clean = torch.from_numpy(np.stack([as_floats(a) / white(a.dtype) for a in arrays]))
-            rngs = [generator(seed, cases[i], self.name) for i in rows]
+            images = torch.from_numpy(np.stack([as_floats(a) / white(a.dtype) for a in arrays]))
             truth = torch.from_numpy(np.asarray(labels, dtype=np.int64)[rows])
-            found = attack(clean, truth, query, rngs).cpu().numpy().astype(np.float32)
-            for i, image in zip(rows, found, strict=True):
-                made[i] = image
-        return made
+            yield rows, images, truth, [generator(seed, cases[i], self.name) for i in rows]
 
 
 def attack_sizes(clean: Sequence[Any], attacked: Sequence[Any]) -> dict[str, np.ndarray]:

@@ -15,30 +15,23 @@ import numpy as np
 
 from roadworthy.cases.transform import Transform, at_level, every_level
 from roadworthy.conformance.items import of_kind, same
-from roadworthy.conformance.rule import Rule, required_parameters
+from roadworthy.conformance.rule import Rule, declares_valid_levels, required_parameters
 from roadworthy.data.values import BOXES, IMAGE, KINDS, TRACKS, Audio
 from roadworthy.registry import Component
 
 
 def declares_kind_tables_and_draw(component: Component) -> Iterator[str]:
     """What `transform(name, of=…, tables=…, draw=…)` sets; each row of a table is valid."""
-    tables = component.traits.get("tables", {})
     if component.traits.get("of") not in KINDS:
         yield f"it is of {component.traits.get('of')!r}; one of {', '.join(KINDS)} was expected"
     if component.traits.get("draw") not in ("step", "case"):
         yield f"draw is {component.traits.get('draw')!r}; step or case was expected"
-    if not tables and required_parameters(component):
-        yield f"it has no table of levels, and {required_parameters(component)} has no default"
-    named = {
-        f"level {i} of the table {t!r}": r for t, of in tables.items() for i, r in enumerate(of, 1)
-    }
+    yield from declares_valid_levels(component)
     if "identity" in component.traits:
-        named["the identity"] = component.traits["identity"]
-    for name, row in named.items():
         try:
-            component.check(row)
+            component.check(component.traits["identity"])
         except ValueError as error:
-            yield f"{name}: {str(error).splitlines()[0]}"
+            yield f"the identity: {str(error).splitlines()[0]}"
 
 
 def level_0_is_the_identity(component: Component) -> Iterator[str]:

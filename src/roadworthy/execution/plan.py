@@ -25,10 +25,19 @@ import numpy as np
 
 from roadworthy import registry
 from roadworthy.cases.circumstance import Circumstance, Condition, Search
-from roadworthy.cases.generators import Attack, Chain, Generator, Member, Source
+from roadworthy.cases.generators import (
+    Attack,
+    Chain,
+    Generator,
+    Member,
+    Mixture,
+    Source,
+    attack_sizes,
+)
+from roadworthy.cases.image.pixels import white
 from roadworthy.data.roles import check_roles
 from roadworthy.data.samples import Dataset, load
-from roadworthy.data.values import BOXES, FRAMES, LABEL, TASKS, TRACKS, Kind, Unreadable
+from roadworthy.data.values import BOXES, FRAMES, LABEL, MASK, TASKS, TRACKS, Kind, Unreadable
 from roadworthy.execution.class_order import ClassOrder, class_order, few
 from roadworthy.execution.versions import code_version, libraries, source_of, trace_version
 from roadworthy.measures import failure as failure_criteria
@@ -44,8 +53,6 @@ from roadworthy.subject.system import INPUT, System
 from roadworthy.subject.trace import SYSTEM
 from roadworthy.supervisors.supervisor import Supervisor
 
-CARRIED = (BOXES, TRACKS)
-"""Targets that say where something is in the picture."""
 EVERY_OTHER = "*"
 """The score that stands for those of all other supervisors."""
 
@@ -229,7 +236,7 @@ class Plan:
         spec = self.spec.model_dump(mode="json", exclude={"execution"})
         data = {r: d.fingerprint for r, d in self.data.items()}
         content = [spec, self._subject_print, self._files, data, code_version(), libraries()]
-        made = [c.transform.contents for c in self.conditions if c.transform]
+        made = [c.transform.content for c in self.conditions if c.transform]
         return hash_of([*content, self._own_components(), made])
 
     def _own_components(self) -> list[str]:
@@ -282,7 +289,7 @@ class Plan:
         }
 
     def inputs(self, condition: Condition, start: int, stop: int) -> Any:
-        """The samples as the subject is given them, before anything happens at its ports; attacked, if so."""
+        """The samples under a condition before anything happens at a port; attacked ones are float32 from 0 to 1."""
         data, attack = self.data[condition.role], condition.transform
         items = data.inputs[start:stop]
         if not isinstance(attack, Attack):
@@ -291,27 +298,56 @@ class Plan:
         labels = np.asarray(data.targets)[start:stop]
         return attack.images(items, labels, self.query, self.spec.seed, cases)
 
+    def given(
+        self, condition: Condition, start: int, stop: int
+    ) -> tuple[Any, dict[str, np.ndarray]]:
+        """The same as the subject takes them, and how far an attack changed them.
+
+        A model that divides by its own `scale` gets attacked images in stored units.
+        """
+        items = self.inputs(condition, start, stop)
+        if not isinstance(condition.transform, Attack):
+            return items, {}
+        sizes = attack_sizes(self.data[condition.role].inputs[start:stop], items)
+        return self.in_stored_units(items), sizes
+
+    def in_stored_units(self, images: Sequence[Any]) -> list[Any]:
+        """Attacked images, 0 to 1, as the model takes them."""
+        scaled = self._attacked_module.prepare.scale is not None
+        factor = np.float32(self.query.white if scaled else 1.0)
+        return [i if isinstance(i, Unreadable) else i * factor for i in images]
+
+    @property
+    def _attacked_module(self) -> Any:
+        (module,) = self.subject.modules.values()
+        return module
+
     @functools.cached_property
     def query(self) -> Any:
         """What searches and attacks ask the subject: its scores and their gradients."""
-        (module,) = self.subject.modules.values()
-        return module.query()  # type: ignore[attr-defined]
+        images = (i for i in self.data["test"].inputs[:1] if not isinstance(i, Unreadable))
+        stored = next((np.asarray(i).dtype for i in images), np.dtype(np.uint8))
+        return self._attacked_module.query(white=white(stored))
 
     def targets(self, condition: Condition) -> Any:
         """The truth under a condition: boxes, masks and tracks move with the picture."""
         data, made = self.data[condition.role], condition.transform
-        if made is None or not made.carries or condition.port != INPUT or data.targets is None:
+        located = data.target_kind in (BOXES, MASK, TRACKS) and data.targets is not None
+        if not located or condition.port != INPUT or not isinstance(made, Chain | Mixture):
             return data.targets
-        kind = data.target_kind
-        assert kind is not None
-        if kind not in CARRIED:
+        if not made.carries or data.targets is None:
             return data.targets
         return [
-            made.carried(
-                target, kind, data.inputs[i : i + 1][0], self.spec.seed, condition.case_id(name)
-            )
-            for i, (target, name) in enumerate(zip(data.targets, data.ids, strict=True))
+            self.moved(made, target, data.inputs[row : row + 1][0], condition.case_id(name))
+            for row, (target, name) in enumerate(zip(data.targets, data.ids, strict=True))
         ]
+
+    def moved(self, made: Chain | Mixture, target: Any, item: Any, case: str) -> Any:
+        """The target of one case whose picture was moved."""
+        first = item[0] if isinstance(item, list | tuple) and len(item) else item
+        if isinstance(first, Unreadable) or target is None:
+            return target
+        return made.carried(target, np.shape(first), self.spec.seed, case)
 
     def arriving(self, condition: Condition, case: str, item: Any, step: int | None = None) -> Any:
         """What a sample becomes under a condition, or `Unreadable` with the reason why it cannot be made.
@@ -603,8 +639,7 @@ def _check_circumstances(
 
 def _check_attack(spec: Assessment, place: tuple[str, ...], system: System, test: Dataset) -> None:
     """Attacks need one module that gives gradients, images and labels."""
-    (module, *more) = system.modules.values()
-    reason = "the subject has several modules" if more else module.offers_query()
+    reason = system.offers_query()
     if test.target_kind is not LABEL:
         reason = "the data has no class labels"
     if reason:

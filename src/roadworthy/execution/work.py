@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from roadworthy.cases.generators import Attack, attack_sizes
 from roadworthy.execution.plan import Chunk, Plan
 from roadworthy.execution.searching import SEARCHES
 from roadworthy.registry import register
@@ -57,12 +56,10 @@ def compute(plan: Plan, chunk: Chunk) -> Trace:
         with watching(plan.evidence):
             return SEARCHES[chunk.condition.search.name](plan, chunk, ids)
     with watching(plan.evidence):
-        given = plan.inputs(chunk.condition, chunk.start, chunk.stop)
+        given, sizes = plan.given(chunk.condition, chunk.start, chunk.stop)
         cases = Cases(ids, given, plan.spec.seed)
         trace = plan.subject.run(cases, plan.wants.requests, plan.at(chunk.condition))
-    if isinstance(chunk.condition.transform, Attack):
-        clean = data.inputs[chunk.start : chunk.stop]
-        trace[SYSTEM].columns.update(attack_sizes(clean, given))
+    trace[SYSTEM].columns.update(sizes)
     return trace
 
 

@@ -527,7 +527,8 @@ class Assessment(Strict):
                 raise self.error(
                     place, "there is no circumstance with a transform and a probability"
                 )
-            for other in circumstance.mixture if circumstance.mixture != ALL else ():
+            listed = circumstance.mixture
+            for other in listed if isinstance(listed, list) else ():
                 known = self.circumstances.get(other)
                 if known is None:
                     hint = did_you_mean(other, self.circumstances)

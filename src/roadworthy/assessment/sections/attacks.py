@@ -16,7 +16,7 @@ from roadworthy.assessment.observations import Observations, Seen
 from roadworthy.assessment.section import ClaimPlace, Result, Results, Section, evidence_at, nothing
 from roadworthy.claims import Quantity
 from roadworthy.execution.plan import Plan
-from roadworthy.finding import Evidence, Finding
+from roadworthy.finding import Evidence
 from roadworthy.registry import register
 from roadworthy.report import numbers
 from roadworthy.report.blocks import Block, Cell, Column, Heading, Table, found_cell, place_name

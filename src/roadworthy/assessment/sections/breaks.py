@@ -13,14 +13,13 @@ from pydantic import Field
 from roadworthy.assessment.observations import Observations
 from roadworthy.assessment.section import Result, Results, Section, drawn
 from roadworthy.cases.circumstance import Search
-from roadworthy.cases.transform import highest_level
 from roadworthy.execution.plan import Plan, Wants
 from roadworthy.registry import get, register
 from roadworthy.report import charts, numbers
 from roadworthy.report.blocks import Block, Cell, Chart, Column, Heading, Table
 from roadworthy.statistics import clustered_proportion
-from roadworthy.store.record import RecordPart, StoredInterval
 from roadworthy.store.record import Record as RunRecord
+from roadworthy.store.record import RecordPart, StoredInterval
 
 SEARCH = "breaks_at"
 POINTS = 20
@@ -77,8 +76,8 @@ class Breaks(Section):
                     raise ValueError(
                         f"the levels of {c.transform} are not ordered by strength; leave it out"
                     )
-                if c.transform:
-                    highest_level(c.transform, c.table)
+                if not c.strongest > 0:
+                    raise ValueError("there is no strength to search; give levels, or an epsilon")
 
     def wants(self, plan: Plan) -> Wants:
         """One search a circumstance."""
@@ -148,11 +147,7 @@ def _breaks(plan: Plan, observed: Observations, name: str, unit: str) -> BreaksR
     right = before == 0
     broken = np.where(found > 0, strength, np.inf)[right]
     groups = None if observed.clean.groups is None else observed.clean.groups[right]
-    circumstance = plan.circumstance(name)
-    if circumstance.attack is not None:
-        highest = max(g.parameters["epsilon"] for g in circumstance.generators())  # type: ignore[union-attr]
-    else:
-        highest = highest_level(circumstance.transform or "", circumstance.table)
+    highest = plan.circumstance(name).strongest
     curve = []
     for at in np.linspace(0, highest, POINTS + 1)[1:] if right.any() else ():
         failed = (broken <= at + 1e-12).astype(float)

@@ -55,6 +55,14 @@ def white(dtype: np.dtype[Any]) -> float:
     return _WHITE[dtype]
 
 
+def black_like(like: Any) -> np.ndarray:
+    """A black image of the same shape and type; nothing else is read of what is given."""
+    image = np.zeros_like(like)
+    if IMAGE.problem(image):
+        raise ValueError(f"the image {IMAGE.problem(image)}")
+    return image
+
+
 def as_floats(image: np.ndarray) -> np.ndarray:
     """The pixels as float32 in their own units."""
     return image.astype(np.float32)

@@ -23,7 +23,7 @@ import numpy as np
 
 from roadworthy.data.values import BOXES, CLASS_SCORES, IMAGE, MASK, VECTOR, Boxes, Kind, Task
 from roadworthy.registry import did_you_mean
-from roadworthy.subject.module import Answers, Context, SubjectError
+from roadworthy.subject.module import Answers, Context, SubjectError, no_query
 from roadworthy.subject.needs import (
     EARLY,
     LATE,
@@ -118,6 +118,8 @@ class ImageModule(ABC):
     @abstractmethod
     def batch(self, inputs: Mapping[str, Sequence[Any]], context: Context) -> Answers:
         """The answers for the images, and what else is asked for."""
+
+    offers_query = no_query
 
 
 def joined_columns(parts: Sequence[Any]) -> Any:
@@ -299,9 +301,9 @@ class InputPreparation:
         if divisor != 1:
             values /= working(divisor)
         if self.mean is not None:
-            values -= self._per_channel("mean", values.shape[3], working)
+            values -= self.per_channel("mean", values.shape[3], working)
         if self.std is not None:
-            values /= self._per_channel("std", values.shape[3], working)
+            values /= self.per_channel("std", values.shape[3], working)
         return self._laid_out(values).astype(self.dtype, copy=False)
 
     def _divisor(self, dtype: np.dtype) -> float:
@@ -309,7 +311,8 @@ class InputPreparation:
             return self.scale
         return 1.0 if self.dtype == "uint8" else FULL_SCALE.get(dtype.name, 1.0)
 
-    def _per_channel(self, name: str, channels: int, working: type) -> np.ndarray:
+    def per_channel(self, name: str, channels: int, working: type) -> np.ndarray:
+        """Mean or std as an array of one number, or of one a channel."""
         given: np.ndarray = np.atleast_1d(np.asarray(getattr(self, name), dtype=working))
         if len(given) not in (1, channels):
             raise ValueError(

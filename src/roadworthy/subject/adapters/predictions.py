@@ -48,7 +48,7 @@ from roadworthy.data.values import (
 )
 from roadworthy.registry import register
 from roadworthy.subject.adapters.loading import digest_of, existing_file
-from roadworthy.subject.module import Answers, ClassNames, Context, SubjectError
+from roadworthy.subject.module import Answers, ClassNames, Context, SubjectError, no_query
 from roadworthy.subject.needs import Input, Output, Request
 from roadworthy.subject.system import System, single
 
@@ -202,6 +202,8 @@ class PredictionsModule:
         if isinstance(request, Output | Input):
             return None
         return f"a file of predictions shows no {type(request).__name__.lower()}"
+
+    offers_query = no_query
 
     def step(
         self, inputs: Mapping[str, Any], state: Any, rng: Any
