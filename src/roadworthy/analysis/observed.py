@@ -41,6 +41,8 @@ class Observed:
     """``column=value`` where it is only that part of a condition."""
     predicted: np.ndarray | None = None
     """The class that was answered, -1 where there is none; None where answers are no classes."""
+    valid: bool = True
+    """Whether its inputs have a right answer; without one the measure is not defined, and every answer is wrong."""
     has_parent: bool = True
     """Whether a case is made of the sample whose id it has; those of a source are not."""
     met: np.ndarray | None = None

@@ -352,8 +352,8 @@ def _case_columns(plan: Plan, seen: Seen) -> dict[str, Any]:
     if plan.spec.media == "none" and data.target_kind is not LABEL:
         # Transcripts, goals and boxes say what the inputs were; class names do not.
         columns["truth"] = columns["prediction"] = same("")
-    if observed.met is not None:
-        columns["met"] = observed.met
+    if plan.spec.mixtures.names:
+        columns["met"] = same("") if observed.met is None else observed.met
     for name, scores in observed.scores.items():
         columns[name] = scores
     for column in plan.spec.slices:
