@@ -34,7 +34,7 @@ from roadworthy.statistics import (
 INDEPENDENT = "cases are independent of each other"
 GROUPED = "cases of one group may depend on each other, groups do not"
 UNDEFINED = "the quantity is not defined on these cases"
-NO_RIGHT_ANSWER = "invalid inputs have no right answer"
+NO_RIGHT_ANSWER = "no right answer"
 COUNTED = "cases without an answer are counted as wrong"
 
 

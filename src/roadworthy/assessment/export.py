@@ -88,14 +88,15 @@ def export(spec: Assessment, out: Path, *, progress: Progress | None = None) -> 
             ("circumstances", name),
             "changes a goal at every turn, which no file can hold; leave it out",
         )
-    show.stage("writing cases", sum(len(plan.data[c.role]) for c in plan.conditions))
+    conditions = [c for c in plan.conditions if c.search is None]
+    show.stage("writing cases", sum(len(plan.data[c.role]) for c in conditions))
     failed: dict[str, str] = {}
     written = 0
     with whole_folder(out) as folder:
         with (folder / "cases.csv").open("w", encoding="utf-8", newline="") as stream:
             table = csv.writer(stream)
             table.writerow(COLUMNS)
-            for at, condition in enumerate(plan.conditions):
+            for at, condition in enumerate(conditions):
                 data, place = plan.data[condition.role], _place(at, condition)
                 level = "" if condition.level is None else f"{condition.level:g}"
                 groups = [""] * len(data) if data.groups is None else data.groups

@@ -75,7 +75,8 @@ def make_follow_up(
     """Write a set of `n` images; with `only_changed` each of them meets some circumstance."""
     show = progress or Silent()
     show.stage("loading data", 0)
-    plan = planned(spec)
+    made = {n: c for n, c in spec.circumstances.items() if c.transform or c.transforms or c.mixture}
+    plan = planned(spec.model_copy(update={"circumstances": made, "supervisors": []}))
     data, mixture = plan.data["test"], _mixture(plan)
     if data.input_kind is not IMAGE or data.target_kind not in (LABEL, BOXES):
         raise DataError("a follow-up set is made of images with labels or boxes")

@@ -535,12 +535,13 @@ def _entry(plan: Plan, folder: RunFolder, here: Seen, clean: Seen, row: int) -> 
     if data.input_kind in (IMAGE, FRAMES) and not isinstance(original, Unreadable):
         first = original[0] if frames else original
         entry.height, entry.width = np.asarray(first).shape[:2]
-        entry.original = _keep(folder, first)
-        if made is not None:
-            entry.made = _keep(folder, made[0] if frames else made)
+        shown = made[0] if frames and made is not None else made
+        entry.original = _keep(folder, first if here.condition.has_parent else shown)
+        if shown is not None and here.condition.has_parent:
+            entry.made = _keep(folder, shown)
         if data.target_kind is MASK:
             shown, answer = original if made is None else made, here.system.output[row]
-            entry.truth_overlay = _keep(folder, overlaid(shown, data.targets[row]))  # type: ignore[index]
+            entry.truth_overlay = _keep(folder, overlaid(shown, here.targets[row]))
             entry.made = _keep(folder, shown if answer is None else overlaid(shown, answer))
     elif data.input_kind in (TEXT, GOAL):
         entry.original_text = str(original)

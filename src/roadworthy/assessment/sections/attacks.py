@@ -54,6 +54,7 @@ class Attacks(Section):
     """Success rate and size of every attack."""
 
     always = True
+    after = ("performance",)
     quantities = (
         Quantity(
             QUANTITY,
@@ -97,7 +98,7 @@ class Attacks(Section):
             [
                 Cell(place_name(a.circumstance, a.level), a.attack, strong=True),
                 found_cell(run.find(QUANTITY, a.circumstance, a.level), "percent"),
-                Cell(numbers.value(a.linf)),
+                Cell(numbers.value(a.linf), f"{255 * a.linf:.1f} of 255" if a.linf else ""),
                 Cell(numbers.value(a.l2)),
                 Cell(numbers.count(a.attacked)),
             ]

@@ -22,7 +22,7 @@ from roadworthy.store.record import Record as RunRecord
 from roadworthy.store.record import RecordPart, StoredInterval
 
 SEARCH = "breaks_at"
-POINTS = 20
+POINTS = 10
 """Strengths of the curve that is kept."""
 
 
@@ -60,6 +60,7 @@ class Breaks(Section):
     """The smallest strength at which each case fails."""
 
     always = True
+    after = ("performance",)
     Record = AllBreaksRecord
 
     def check(self, plan: Plan) -> None:
@@ -68,6 +69,10 @@ class Breaks(Section):
             if not c.breaks_at:
                 continue
             place = ("circumstances", c.name, "breaks_at")
+            if all(getattr(m, "whole_case", False) for m in plan.subject.modules.values()):
+                raise plan.spec.error(
+                    place, "asks the subject again and again; answers in files are not enough"
+                )
             if c.attack and "epsilon" not in get("attacks", c.attack).parameters:
                 raise plan.spec.error(place, f"{c.attack} has no epsilon to search; leave it out")
             with plan.spec.located(place):
@@ -102,7 +107,7 @@ class Breaks(Section):
                 c.circumstance,
                 tuple(
                     charts.LevelPoint(
-                        p.strength,
+                        float(f"{p.strength:.2g}"),
                         p.share,
                         p.interval.low,
                         p.interval.high,
@@ -127,7 +132,7 @@ class Breaks(Section):
         ]
         rows = [
             [
-                Cell(c.circumstance, f"{c.unit} 0 to {c.highest:g}", strong=True),
+                Cell(c.circumstance, f"{c.unit} 0 to {c.highest:.3g}", strong=True),
                 Cell(numbers.value(c.median)),
                 Cell(numbers.count(c.never)),
                 Cell(numbers.count(c.cases)),
