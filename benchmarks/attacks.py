@@ -25,7 +25,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 PEER = ROOT / ".venv-peers" / "attacks" / "bin" / "python"
 sys.path.insert(0, str(ROOT / "tests" / "cases"))
-IMAGES, BATCH, ROUNDS, EPSILON = 512, 256, 3, 8 / 255
+IMAGES, BATCH, ROUNDS, EPSILON = 512, 256, 5, 8 / 255
 NAMES = ("fgsm", "bim", "pgd", "deepfool")
 
 
@@ -72,12 +72,13 @@ def ours(count: int) -> dict[str, dict[str, float]]:
     pixels, labels = map(torch.from_numpy, oracle_art.test_images(count))
     query = TorchModule(model, CLASS_SCORES, InputPreparation()).query()
 
+    rngs = [generator(0, row) for row in range(count)]
+
     def attack(name: str, asked: Any) -> None:
         bound = get("attacks", name).bind(**({} if name == "deepfool" else {"epsilon": EPSILON}))
         for first in range(0, count, BATCH):
             rows = slice(first, first + BATCH)
-            rngs = [generator(0, row) for row in range(*rows.indices(count))]
-            bound(pixels[rows], labels[rows], asked, rngs)
+            bound(pixels[rows], labels[rows], asked, rngs[rows])
 
     def bare(asked: list[tuple[int, int]]) -> None:
         for rows, backward in asked:

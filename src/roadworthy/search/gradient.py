@@ -39,13 +39,13 @@ def climbed(
     for _ in range(steps):
         slope = query.gradient(made, cross_entropy).nan_to_num()
         # Exactly the norm: a constant added to it would shorten the steps of sure answers.
-        upwards = slope.sign() if norm == "linf" else slope / _lengths(slope)
-        moved = (made + step * upwards).clamp(0, 1) - images
+        slope = slope.sign_() if norm == "linf" else slope.div_(_lengths(slope))
+        moved = slope.mul_(step).add_(made).clamp_(0, 1).sub_(images)
         if norm == "linf":
-            moved = moved.clamp(-epsilon, epsilon)
+            moved.clamp_(-epsilon, epsilon)
         else:
-            moved = moved * (epsilon / _lengths(moved)).clamp(max=1)
-        made = (images + moved).clamp(0, 1)  # rounding may leave a pixel just above white
+            moved *= (epsilon / _lengths(moved)).clamp(max=1)
+        made = moved.add_(images).clamp_(0, 1)  # rounding may leave a pixel just above white
     return made
 
 
