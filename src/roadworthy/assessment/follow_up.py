@@ -21,7 +21,7 @@ import numpy as np
 
 from roadworthy.assessment.export import planned
 from roadworthy.cases.circumstance import Circumstance, Condition
-from roadworthy.cases.generators import Member, Mixture
+from roadworthy.cases.generators import MixturePart, Mixture
 from roadworthy.data.png import encode_png
 from roadworthy.data.samples import DataError, Dataset
 from roadworthy.data.seeds import generator
@@ -105,7 +105,7 @@ def _mixture(plan: Plan) -> Mixture:
         raise plan.spec.error(
             ("circumstances",), "no transform has a probability; add how often each is met in use"
         )
-    members = tuple(Member(c.name, c.probability or 0.0, tuple(c.chains())) for c in parts)
+    members = tuple(MixturePart(c.name, c.probability or 0.0, tuple(c.chains())) for c in parts)
     return Mixture(members, tuple(map(tuple, plan.spec.exclusive)))
 
 

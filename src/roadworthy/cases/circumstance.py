@@ -23,7 +23,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from roadworthy import registry
-from roadworthy.cases.generators import Attack, Chain, Generator, Member, Mixture, Source
+from roadworthy.cases.generators import (
+    Attack,
+    Chain,
+    Generator,
+    MixturePart,
+    Mixture,
+    InvalidSource,
+)
 from roadworthy.cases.transform import Transform, at_level, highest_level, level_row
 
 SCALES: dict[str, tuple[str, ...]] = {
@@ -68,7 +75,7 @@ class Condition:
     @property
     def has_parent(self) -> bool:
         """Whether each case is made of the sample whose id it has."""
-        return not isinstance(self.transform, Source)
+        return not isinstance(self.transform, InvalidSource)
 
     def case_id(self, sample_id: str) -> str:
         """The id of the case made from a sample under this condition."""
@@ -104,7 +111,7 @@ class Circumstance:
     severity: int | None = None
     breaks_at: bool = False
     description: str = ""
-    members: tuple[Member, ...] = ()
+    members: tuple[MixturePart, ...] = ()
     """Of a mixture: what its names stand for."""
     exclusive: tuple[tuple[str, ...], ...] = ()
     base: Path = Path()
@@ -130,9 +137,13 @@ class Circumstance:
                 )
 
     @property
+    def made_by(self) -> str:
+        """The key of the file that says what makes it."""
+        return next(k for k in MADE_BY if getattr(self, k) is not None)
+
+    @property
     def kind(self) -> CircumstanceKind:
         """What makes it."""
-        key = next(k for k in MADE_BY if getattr(self, k) is not None)
         named: dict[str, CircumstanceKind] = {
             "transform": "transform",
             "transforms": "transform",
@@ -142,7 +153,7 @@ class Circumstance:
             "where": "filter",
             "data": "dataset",
         }
-        return named[key]
+        return named[self.made_by]
 
     @property
     def own_data(self) -> Mapping[str, Any] | None:
@@ -187,7 +198,7 @@ class Circumstance:
             rows = [level_row("attacks", self.attack, n, self.table)[1] for n in self.levels]
             return [Attack(self.attack, row, n) for n, row in zip(self.levels, rows, strict=True)]
         if isinstance(self.source, str):
-            return [Source(self.source, dict(self.parameters))]
+            return [InvalidSource(self.source, dict(self.parameters))]
         if self.mixture is not None:
             return [Mixture(self.members, self.exclusive)]
         return []

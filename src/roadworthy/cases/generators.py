@@ -3,9 +3,9 @@
 All of them are functions of the sample, the run's seed and the case's id, so that a case is the same for any number of
 workers and can be made again for the report. `Chain` is one or more transforms in a row. `Mixture` draws for each case which
 circumstances it meets, each with its probability; of exclusive ones at most one. `Attack` asks the subject for gradients.
-`Source` makes inputs that have no right answer; a sample says only of which shape they are.
+`InvalidSource` makes inputs that have no right answer; a sample says only of which shape they are.
 
->>> fog, rain = Member("fog", 0.3, (Chain(()),)), Member("rain", 0.6, (Chain(()),))
+>>> fog, rain = MixturePart("fog", 0.3, (Chain(()),)), MixturePart("rain", 0.6, (Chain(()),))
 >>> use = Mixture((fog, rain), exclusive=(("fog", "rain"),))
 >>> met = [use.drawn(0, str(case)) for case in range(4000)]
 >>> round(met.count(("fog",)) / 4000, 2), round(met.count(("rain",)) / 4000, 2), met.count(("fog", "rain"))
@@ -76,7 +76,7 @@ class Chain:
 
 
 @dataclass(frozen=True)
-class Member:
+class MixturePart:
     """One circumstance of a mixture: how often it is met, and its levels, which are met equally often."""
 
     name: str
@@ -88,7 +88,7 @@ class Member:
 class Mixture:
     """Circumstances as they are met in use: those of an exclusive group at most one at a time, others independently."""
 
-    members: tuple[Member, ...]
+    members: tuple[MixturePart, ...]
     exclusive: tuple[tuple[str, ...], ...] = ()
     level: float | None = None
     identity = False
@@ -141,7 +141,7 @@ class Mixture:
             target = chain.carried(target, shape, seed, case)
         return target
 
-    def _drawn(self, seed: int, case: str) -> list[tuple[Member, Chain]]:
+    def _drawn(self, seed: int, case: str) -> list[tuple[MixturePart, Chain]]:
         rng = generator(seed, case, "mixture")
         # Every circumstance has a number, whatever is exclusive: a group takes that of its first.
         numbers = dict(
@@ -162,7 +162,7 @@ class Mixture:
 
 
 @dataclass(frozen=True)
-class Source:
+class InvalidSource:
     """A registered source: inputs without a right answer, as many as there are samples."""
 
     name: str
@@ -267,4 +267,4 @@ def attack_sizes(clean: Sequence[Any], attacked: Sequence[Any]) -> dict[str, np.
     return {"attack.linf": sizes[:, 0], "attack.l2": sizes[:, 1]}
 
 
-Generator = Chain | Mixture | Source | Attack
+Generator = Chain | Mixture | InvalidSource | Attack

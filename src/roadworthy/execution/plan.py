@@ -29,9 +29,9 @@ from roadworthy.cases.generators import (
     Attack,
     Chain,
     Generator,
-    Member,
+    MixturePart,
     Mixture,
-    Source,
+    InvalidSource,
     attack_sizes,
 )
 from roadworthy.cases.image.pixels import white
@@ -583,22 +583,25 @@ def _circumstances(spec: Assessment) -> tuple[list[Circumstance], list[str]]:
     for name, circumstance in found.items():
         if circumstance.mixture is not None:
             members = [found[n] for n in circumstance.mixture]
-            parts = tuple(Member(c.name, c.probability or 0.0, tuple(c.chains())) for c in members)
+            parts = tuple(
+                MixturePart(c.name, c.probability or 0.0, tuple(c.chains())) for c in members
+            )
             found[name] = replace(circumstance, members=parts)
         key = "parameters" if circumstance.parameters else "levels"
         with spec.located(("circumstances", name, key)):
             for generator in found[name].generators():
-                notes += _prepared(spec, name, generator)
+                notes += _prepared(spec, found[name], generator)
     return list(found.values()), notes
 
 
-def _prepared(spec: Assessment, name: str, generator: Generator) -> list[str]:
+def _prepared(spec: Assessment, circumstance: Circumstance, generator: Generator) -> list[str]:
     """Refuse one that cannot be used here, or with these parameters; what it has to say of them."""
     for component in generator.components:
         needed = registry.missing(component)
         if needed:
-            raise spec.error(("circumstances", name), needed)
-    if isinstance(generator, Attack | Source):
+            place = ("circumstances", circumstance.name, circumstance.made_by)
+            raise spec.error(place, needed)
+    if isinstance(generator, Attack | InvalidSource):
         generator.components[0].check(generator.parameters)
     parts = generator.parts if isinstance(generator, Chain) else ()
     return [note for part in parts for note in part.prepare()]
@@ -630,7 +633,7 @@ def _check_circumstances(
             hint = f"; it could act at: {', '.join(ports)}" if ports else ""
             of = ", ".join(dict.fromkeys(k.traits.get("of", "image") for k in made.components))
             raise spec.error(
-                place,
+                (*place, c.made_by),
                 f"{made.components[0].name} changes {of}, but {kind.name} flows at {c.port}{hint}",
             )
         if isinstance(made, Attack):
