@@ -45,8 +45,9 @@ check: .venv/installed-dev
 	$(RUN)mypy
 	$(RUN)pytest src tests/architecture tests/claims -x
 
-bench: .venv/installed-dev .venv-peers/installed .venv-peers/supervisors/installed .venv-peers/risk/installed
+bench: .venv/installed-dev .venv-peers/installed .venv-peers/audio/installed .venv-peers/supervisors/installed .venv-peers/risk/installed .venv-peers/attacks/installed
 	$(RUN)python benchmarks/transforms.py
+	$(RUN)python benchmarks/audio.py
 	$(RUN)python benchmarks/assess_growth.py
 	$(RUN)python benchmarks/import_time.py
 	$(RUN)python benchmarks/supervisors.py
@@ -56,10 +57,16 @@ bench: .venv/installed-dev .venv-peers/installed .venv-peers/supervisors/install
 	$(RUN)python benchmarks/replay.py
 	$(RUN)python benchmarks/service.py
 	$(RUN)python benchmarks/risk.py
+	$(RUN)python benchmarks/attacks.py
 
 .venv-peers/installed: benchmarks/peers.txt
 	$(PYTHON) -m venv .venv-peers
 	.venv-peers/bin/pip install --disable-pip-version-check -q -r benchmarks/peers.txt
+	@touch $@
+
+.venv-peers/audio/installed: benchmarks/peers-audio.txt
+	$(PYTHON) -m venv .venv-peers/audio
+	.venv-peers/audio/bin/pip install --disable-pip-version-check -q -r benchmarks/peers-audio.txt
 	@touch $@
 
 .venv-peers/supervisors/installed: benchmarks/peers-supervisors.txt
@@ -70,6 +77,12 @@ bench: .venv/installed-dev .venv-peers/installed .venv-peers/supervisors/install
 .venv-peers/risk/installed: benchmarks/peers-risk.txt
 	$(PYTHON) -m venv .venv-peers/risk
 	.venv-peers/risk/bin/pip install --disable-pip-version-check -q --no-deps -r benchmarks/peers-risk.txt
+	@touch $@
+
+.venv-peers/attacks/installed: benchmarks/peers-attacks.txt
+	$(PYTHON) -m venv .venv-peers/attacks
+	.venv-peers/attacks/bin/pip install --disable-pip-version-check -q torch==2.13.0
+	.venv-peers/attacks/bin/pip install --disable-pip-version-check -q --no-deps -r benchmarks/peers-attacks.txt
 	@touch $@
 
 RISK := $(RUN)python studies/runtime-risk

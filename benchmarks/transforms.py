@@ -1,10 +1,12 @@
 """How fast the image transforms are against imagecorruptions, measured in one run.
 
     python benchmarks/transforms.py                   # needs .venv-peers, see benchmarks/peers.txt
-    python benchmarks/transforms.py --images 32       # a quick look
+    python benchmarks/transforms.py fog frost         # only these
 
-Each side runs in its own environment, on the same 256 images of 224 x 224 x 3 bytes, in one process with OpenCV's default number
-of threads; the two take turns and the best of three rounds counts. A second table shows what one small grey image costs.
+Each side runs in its own environment, in one process and one thread, on the same images of 224 x 224 and of 1920 x 1080 RGB
+bytes, level 3, whole calls: from an image to an image, ours with a generator of the case's own. The two sides take turns, transform
+by transform; the median of 20 calls counts (of 3 if a call takes more than a second). A second table shows what 100 boxes add to a
+transform that moves them.
 """
 
 from __future__ import annotations
@@ -18,106 +20,114 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
-NAMES = ("gaussian_noise", "motion_blur", "snow", "contrast", "pixelate")
-WANTED = {"gaussian_noise": 2, "motion_blur": 2, "snow": 2, "contrast": 20, "pixelate": 1}
+GEOMETRY = ("rotation", "truncated_section", "elastic_transform")
+SIZES = {"224 x 224": (224, 224), "1080p": (1080, 1920)}
 LEVEL = 3
-ROUNDS = 3
+CALLS, FEW, SLOW_S = 20, 3, 1.0
 
 
-def ours(name: str) -> Callable[[np.ndarray], Any]:
-    """One call of roadworthy, as an assessment makes it: with a generator of the case's own."""
-    from roadworthy.cases.transform import at_level
-
-    made = at_level(name, LEVEL)
-    cases = itertools.count()
-    return lambda image: made.at_step(image, 0, f"case {next(cases)}")
-
-
-def peers(name: str) -> Callable[[np.ndarray], Any]:
-    """One call of imagecorruptions."""
-    from imagecorruptions import corrupt
-
-    return lambda image: corrupt(image, severity=LEVEL, corruption_name=name)
-
-
-def seconds_an_image(call: Callable[[np.ndarray], Any], images: np.ndarray) -> float:
-    """The mean over the images, after one call that warms up."""
-    call(images[0])
-    start = time.perf_counter()
-    for image in images:
-        call(image)
-    return (time.perf_counter() - start) / len(images)
-
-
-def photo_like(count: int, side: int, channels: int) -> np.ndarray:
-    """Images with smooth shapes and some grain; the same ones on both sides."""
+def photo_like(shape: tuple[int, int]) -> np.ndarray:
+    """A colour image with smooth shapes and some grain; the same one on both sides."""
     rng = np.random.default_rng(0)
-    y, x = np.mgrid[0:side, 0:side] / side
-    waves = rng.uniform(1, 12, (count, 2, channels))
-    flat = np.sin(waves[:, 0, None, None] * x[..., None] + waves[:, 1, None, None] * y[..., None])
-    images = 127 + 100 * flat + rng.normal(0, 8, flat.shape)
-    return np.clip(images, 0, 255).astype(np.uint8)
+    y, x = (grid[..., None] for grid in np.mgrid[0 : shape[0], 0 : shape[1]] / min(shape))
+    waves = rng.uniform(1, 12, (2, 3))
+    image = 127 + 100 * np.sin(waves[0] * x + waves[1] * y) + rng.normal(0, 8, (*shape, 3))
+    return np.clip(image, 0, 255).astype(np.uint8)
 
 
-def measure(side: str, count: int) -> dict[str, Any]:
-    """One round of one side."""
-    import cv2
+def seconds(call: Callable[[], Any]) -> float:
+    """The median of some calls, after one that warms up."""
+    start = time.perf_counter()
+    call()
+    slow = time.perf_counter() - start > SLOW_S
+    times = []
+    for _ in range(FEW if slow else CALLS):
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return median(times)
 
-    maker = ours if side == "ours" else peers
-    large = photo_like(count, 224, 3)
-    times = {name: seconds_an_image(maker(name), large) for name in NAMES}
-    found: dict[str, Any] = {"large": times, "threads": cv2.getNumThreads(), "cv2": cv2.__version__}
-    if side == "ours":
-        small = photo_like(4 * count, 28, 1)[:, :, :, 0]
-        found["small"] = {name: seconds_an_image(ours(name), small) for name in NAMES}
+
+def ours(name: str, image: np.ndarray) -> dict[str, float]:
+    """Seconds a call of roadworthy as an assessment makes it, and, if it moves boxes, with 100 of them."""
+    from roadworthy.cases.transform import at_level
+    from roadworthy.data.values import Boxes
+
+    made, cases = at_level(name, LEVEL), (f"case {i}" for i in itertools.count())
+    found = {"image": seconds(lambda: made.at_step(image, 0, next(cases)))}
+    if name in GEOMETRY:
+        corner = np.random.default_rng(1).uniform(0, 0.8, (100, 2)) * image.shape[1::-1]
+        boxes = Boxes.of(np.hstack([corner, corner + 0.15 * min(image.shape[:2])]))
+
+        def both() -> None:
+            warp = made.warp(image.shape, 0, next(cases))
+            warp.picture(image), warp.boxes(boxes)
+
+        found["boxes"] = seconds(both)
     return found
 
 
-def round_of(side: str, python: Path, count: int) -> dict[str, Any]:
-    """One round in that side's environment."""
-    command = [str(python), "-W", "ignore", __file__, "--side", side, "--images", str(count)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, env=dict(os.environ))
-    return json.loads(done.stdout.splitlines()[-1])  # type: ignore[no-any-return]
+def peers(name: str, image: np.ndarray) -> dict[str, float]:
+    """Seconds a call of imagecorruptions."""
+    import imagecorruptions.corruptions as peer
+    from imagecorruptions import corrupt
 
-
-def best(rounds: list[dict[str, Any]], size: str) -> dict[str, float]:
-    """The shortest time of each transform."""
-    return {name: min(r[size][name] for r in rounds) for name in NAMES}
-
-
-def table(mine: list[dict[str, Any]], theirs: list[dict[str, Any]], count: int) -> str:
-    """The result as Markdown."""
-    ours_large, ours_small, peer = best(mine, "large"), best(mine, "small"), best(theirs, "large")
-    lines = [
-        f"{count} images of 224 x 224 x 3 bytes, level {LEVEL}, best of {ROUNDS}; threads of OpenCV: "
-        f"{mine[0]['threads']} (ours, {mine[0]['cv2']}), {theirs[0]['threads']} (peer, {theirs[0]['cv2']})",
-        "",
-        "| transform | ours, ms an image | imagecorruptions, ms an image | ratio | wanted | ours at 28 x 28 grey, us an image |",
-        "| --- | ---: | ---: | ---: | ---: | ---: |",
-    ]
-    for name in NAMES:
-        a, b = ours_large[name] * 1e3, peer[name] * 1e3
-        lines.append(
-            f"| {name} | {a:.3f} | {b:.3f} | {b / a:.1f} | {WANTED[name]} | {ours_small[name] * 1e6:.0f} |"
+    if not hasattr(peer, "made_before"):
+        peer.made_before = peer.gaussian
+        # scikit-image for Python 3.11 calls the argument otherwise.
+        peer.gaussian = lambda *a, multichannel=False, **k: peer.made_before(
+            *a, channel_axis=-1 if multichannel else None, **k
         )
-    return "\n".join(lines)
+    return {"image": seconds(lambda: corrupt(image, severity=LEVEL, corruption_name=name))}
+
+
+def serve(side: str) -> None:
+    """Measure what comes in, a name and a size a line, and answer with a line of JSON."""
+    import cv2
+
+    cv2.setNumThreads(1)
+    images = {size: photo_like(shape) for size, shape in SIZES.items()}
+    for line in sys.stdin:
+        name, size = json.loads(line)
+        print(json.dumps((ours if side == "ours" else peers)(name, images[size])), flush=True)
+
+
+def started(side: str, python: Path) -> Callable[[str, str], dict[str, float]]:
+    """A process of that side's environment that measures what it is asked."""
+    command = [str(python), "-W", "ignore", __file__, "--side", side]
+    one = {f"{p}_NUM_THREADS": "1" for p in ("OMP", "OPENBLAS", "MKL")}
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ | one
+    )
+
+    def measured(name: str, size: str) -> dict[str, float]:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(json.dumps([name, size]) + "\n")
+        process.stdin.flush()
+        for line in process.stdout:
+            if line.startswith("{"):  # the peer prints now and then
+                return json.loads(line)  # type: ignore[no-any-return]
+        raise RuntimeError(f"{side}: {name} at {size} failed")
+
+    return measured
 
 
 def main() -> int:
-    """Both sides in turns, or one side's round when asked by the first."""
+    """Both sides in turns, or one side's measurements when asked by the first."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--images", type=int, default=256)
+    parser.add_argument("names", nargs="*")
     parser.add_argument("--side", choices=("ours", "peers"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.side:
-        print(json.dumps(measure(options.side, options.images)))
+        serve(options.side)
         return 0
     peer_python = ROOT / ".venv-peers" / "bin" / "python"
     if not peer_python.exists():
@@ -126,11 +136,37 @@ def main() -> int:
             file=sys.stderr,
         )
         return 2
-    mine, theirs = [], []
-    for _ in range(ROUNDS):
-        mine.append(round_of("ours", Path(sys.executable), options.images))
-        theirs.append(round_of("peers", peer_python, options.images))
-    print(table(mine, theirs, options.images))
+    from roadworthy import registry
+
+    mine, theirs = started("ours", Path(sys.executable)), started("peers", peer_python)
+    known = {
+        n: c for n, c in registry.components("transforms").items() if c.traits["of"] == "image"
+    }
+    chosen = [n for n in known if n in options.names or not options.names]
+    print("| transform |" + "".join(f" {s}: ours, ms | peer, ms | ratio |" for s in SIZES))
+    print("| --- |" + " ---: | ---: | ---: |" * len(SIZES))
+    ratios: dict[str, list[float]] = {size: [] for size in SIZES}
+    moved = []
+    for name in chosen:
+        cells = []
+        for size in SIZES:
+            a = mine(name, size)
+            cells.append(f" {a['image'] * 1e3:.2f} |")
+            if "boxes" in a:
+                moved.append((name, size, a["boxes"] * 1e3, a["boxes"] / a["image"]))
+            if "hendrycks" not in known[name].traits["tables"]:
+                cells.append(" | |")
+                continue
+            b = theirs(name, size)["image"]
+            ratios[size].append(b / a["image"])
+            cells.append(f" {b * 1e3:.2f} | {ratios[size][-1]:.1f} |")
+        print(f"| {name} |{''.join(cells)}", flush=True)
+    for size, found in ratios.items():
+        if found:
+            print(f"\n{size}: median ratio {median(found):.1f}, smallest {min(found):.1f}", end="")
+    print("\n\n| with 100 boxes | size | ms | times the image alone |\n| --- | --- | ---: | ---: |")
+    for name, size, ms, times in moved:
+        print(f"| {name} | {size} | {ms:.2f} | {times:.2f} |")
     return 0
 
 

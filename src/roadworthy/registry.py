@@ -36,6 +36,8 @@ ROOMS: dict[str, str] = {
     "measures": "roadworthy.measures",
     "adapters": "roadworthy.subject.adapters",
     "transforms": "roadworthy.cases",
+    "attacks": "roadworthy.cases.adversarial",
+    "sources": "roadworthy.cases.invalid",
     "supervisors": "roadworthy.supervisors",
     "estimators": "roadworthy.analysis.risk.rates",
     "executors": "roadworthy.execution",

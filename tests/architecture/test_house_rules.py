@@ -137,6 +137,7 @@ SMALL = 60
 """Lines below which a file with one importer belongs into it."""
 REASONS: dict[str, str] = {
     "conformance/executors.py": "rules stand in one file for each type of component",
+    "conformance/sources.py": "rules stand in one file for each type of component",
 }
 """Small files with one importer that stay, and why."""
 SAME_NAME: dict[str, str] = {
@@ -148,7 +149,10 @@ SAME_NAME: dict[str, str] = {
 def is_component(node: ast.AST) -> bool:
     """Registered, and so called by its name in an assessment file."""
     decorators = [ast.unparse(decorator) for decorator in getattr(node, "decorator_list", [])]
-    return any(d.startswith(("register(", "registry.register(", "transform(")) for d in decorators)
+    return any(
+        d.startswith(("register(", "registry.register(", "transform(", "geometry("))
+        for d in decorators
+    )
 
 
 def importers() -> dict[str, set[str]]:

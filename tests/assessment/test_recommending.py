@@ -372,7 +372,7 @@ def test_a_set_whose_false_alarms_exceed_what_was_asked_for_each_says_so():
     rates = {"clean": SetRate(value=0.12, interval=Interval(0.1, 0.14, 0.95, "wilson"))}
     found = Recommendation(supervisors=["a", "b"], false_alarms=rates)
     (said,) = _exceeded(found, VerdictRule())
-    assert "12%" in said and "5%" in said
+    assert "12.0%" in said and "5%" in said
     assert not _exceeded(found, VerdictRule(rate=0.2))
     assert not _exceeded(found, VerdictRule("cost"))
 

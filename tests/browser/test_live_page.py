@@ -168,7 +168,8 @@ def test_one_reading_is_a_point_in_minutes_of_its_own_with_the_thresholds(
         odds = service.get("/v1/risk")["windows"][0]["log_odds"]
         assert page.locator("#exceedance").inner_text() == page.evaluate("numbers.chance", odds)
         assert (
-            page.locator("#exceedance-rule").inner_text() == service.get("/v1/live")["alarm_condition"]
+            page.locator("#exceedance-rule").inner_text()
+            == service.get("/v1/live")["alarm_condition"]
         )
         assert troubles == []
         page.context.close()

@@ -109,3 +109,40 @@ def test_a_circumstance_inside_the_subject_is_refused_by_name(tiny, cli, tmp_pat
 def test_a_folder_that_holds_something_is_left_alone(tiny, cli, tmp_path):
     answer = cli("cases", "export", tiny.file, "--out", tmp_path)
     assert answer.code == 2 and "not empty" in answer.err
+
+
+@pytest.mark.parametrize("name", ["sheet.png", "sheet.jpg"])
+def test_a_sheet_shows_every_image_transform_at_every_level(cli, tmp_path, name):
+    import cv2
+
+    image = Path(__file__).parents[1] / "cases/photos/coffee.jpg"
+    said = cli("cases", "sheet", image, "--out", tmp_path / name)
+    assert said.code == 0 and name in said.out
+    sheet = cv2.imread(str(tmp_path / name))
+    # Thumbnails are 112 pixels high: 16 rows in two blocks of 160 pixels for the name and 6 pictures.
+    assert sheet.shape == (2 * 22 + 3 + 16 * 116, 2 * (160 + 6 * 116 + 4), 3)
+    assert sheet[50:150, 280:900].std() > 20
+
+
+@pytest.mark.parametrize(
+    ("out", "sentence"),
+    [
+        ("sheet.gif", "ends in .png or .jpg"),
+        ("nowhere/sheet.png", "there is no folder"),
+        ("a.png", "which is read"),
+    ],
+)
+def test_a_sheet_that_cannot_be_written_is_refused(cli, tmp_path, out, sentence):
+    import cv2
+    import numpy as np
+
+    image = tmp_path / "a.png"
+    cv2.imwrite(str(image), np.zeros((8, 8), np.uint8))
+    answer = cli("cases", "sheet", image, "--out", tmp_path / out)
+    assert answer.code == 2 and sentence in answer.err
+
+
+def test_a_sheet_of_what_is_no_image_is_refused(cli, tmp_path):
+    (tmp_path / "a.png").write_bytes(b"no image")
+    answer = cli("cases", "sheet", tmp_path / "a.png", "--out", tmp_path / "sheet.png")
+    assert answer.code == 2 and "cannot be decoded" in answer.err

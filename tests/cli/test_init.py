@@ -117,6 +117,8 @@ def forms(folder: Path) -> None:
     picture(folder / "classes/cat/1.png")
     picture(folder / "classes/dog/2.png")
     picture(folder / "img/1.png")
+    picture(folder / "scenes/images/1.png")
+    picture(folder / "scenes/masks/1.png")
     coco = {
         "images": [{"id": 1, "file_name": "1.png", "width": 8, "height": 8}],
         "annotations": [{"id": 1, "image_id": 1, "category_id": 1, "bbox": [1, 1, 3, 3]}],
@@ -145,6 +147,7 @@ def forms(folder: Path) -> None:
     ("data", "loader", "task"),
     [
         ("classes", "image_folder", "classification"),
+        ("scenes", "image_folder", "segmentation"),
         ("test.json", "coco", "detection"),
         ("drive.csv", "csv", "regression"),
         ("table.csv", "csv", "classification"),
@@ -178,7 +181,9 @@ def planned(file: Path) -> Plan:
     return plan
 
 
-@pytest.mark.parametrize("data", ["classes", "test.json", "drive.csv", "table.csv", "clips", "idx"])
+@pytest.mark.parametrize(
+    "data", ["classes", "scenes", "test.json", "drive.csv", "table.csv", "clips", "idx"]
+)
 def test_the_file_fits_together(tmp_path, cli, data):
     forms(tmp_path)
     (tmp_path / "subject.py").write_text("def predict(given):\n    return [0.0, 1.0]\n")

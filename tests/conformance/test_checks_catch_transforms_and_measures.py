@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 
 from roadworthy.cases.transform import Transform
-from roadworthy.data.values import Audio
+from roadworthy.data.values import Audio, Boxes, Tracks
 from roadworthy.measures.scored import Scored
 
 IMAGE_TABLE = {"plain": [{"by": 0.5}]}
@@ -124,6 +125,38 @@ def test_a_level_0_that_does_something(broken, monkeypatch):
     assert "level_0_is_the_identity" in as_transform(broken, darker)
 
 
+def test_an_identity_that_does_something(broken):
+    assert as_transform(broken, darker, identity={"by": 1.0}) == set()
+    assert as_transform(broken, darker, identity={"by": 0.9}) == {"level_0_is_the_identity"}
+    assert "declares_kind_tables_and_draw" in as_transform(broken, darker, identity={"bye": 1.0})
+
+
+@pytest.mark.parametrize("fault", ["in_place", "fewer", "undeclared", "another_kind"])
+def test_targets_that_do_not_come_back_as_they_went_in(broken, fault):
+    class Slip:
+        def target(self, target):
+            if fault == "in_place" and isinstance(target, np.ndarray):
+                target[:] = 0
+            if fault == "fewer" and isinstance(target, Boxes):
+                return Boxes.of([])
+            if fault == "another_kind" and isinstance(target, Tracks):
+                return Boxes.of(target.xyxy)
+            return target.copy() + 1 if isinstance(target, np.ndarray) else target
+
+    def change(image, rng, *, by: float):
+        """Changes pixels."""
+        return darker(image, rng, by)
+
+    change.move = lambda shape, rng, *, by: Slip()
+    traits = {
+        "of": "image",
+        "tables": IMAGE_TABLE,
+        "draw": "case",
+        "geometry": fault != "undeclared",
+    }
+    assert broken("transforms", change, **traits) == {"targets_move_only_with_the_picture"}
+
+
 def test_another_type(broken):
     assert as_transform(broken, lambda image, rng, by: image.astype(np.float32) / 65535) == {
         "kind_type_and_shape_are_kept"
@@ -134,6 +167,34 @@ def test_another_shape(broken):
     assert as_transform(broken, lambda image, rng, by: image[1:]) == {
         "kind_type_and_shape_are_kept"
     }
+
+
+def test_another_length_where_it_is_declared_but_never_another_type_or_rate(broken):
+    def half(audio, rng, *, by: float = 0.5):
+        """Every other sample."""
+        return Audio(audio.wave[::2], audio.rate)
+
+    def slower(audio, rng, *, by: float = 0.5):
+        """Another rate."""
+        return Audio(audio.wave, audio.rate // 2)
+
+    audio = {"of": "audio", "tables": {}, "draw": "case"}
+    rule = {"kind_type_and_shape_are_kept"}
+    assert broken("transforms", half, **audio) == rule
+    assert broken("transforms", half, name="declared", changes_shape=True, **audio) == set()
+    assert broken("transforms", slower, name="other_rate", changes_shape=True, **audio) == rule
+
+
+def test_missing_values_where_they_are_not_declared(broken):
+    def empty(row, rng, *, at: int = 0):
+        """One value is missing."""
+        left = row.copy()
+        left[at] = np.nan
+        return left
+
+    vector = {"of": "vector", "tables": {}, "draw": "step"}
+    assert broken("transforms", empty, **vector) == {"kind_type_and_shape_are_kept"}
+    assert broken("transforms", empty, name="declared_gap", gives_nan=True, **vector) == set()
 
 
 def test_colour_that_is_not_expected(broken):

@@ -49,6 +49,17 @@ def test_channels_are_averaged(tmp_path: Path) -> None:
     np.testing.assert_allclose(read_wav(tmp_path / "stereo.wav").wave, TONE / 2, atol=1e-7)
 
 
+def test_all_channels_are_handed_on_if_asked_for(folder: Path) -> None:
+    both = np.stack([TONE, 0 * TONE], axis=1).astype(np.float32)
+    wavfile.write(folder / "clips/b.wav", 16000, both)
+    averaged = load({"audio": "clips"}, base=folder, name="test")
+    data = load({"audio": "clips", "stereo": True}, base=folder, name="test")
+    assert data.inputs[0].wave.shape == (400,)
+    np.testing.assert_array_equal(data.inputs[1].wave, both)
+    assert AUDIO.problem(data.inputs[1]) is None
+    assert data.input_fingerprint != averaged.input_fingerprint
+
+
 def test_a_folder_with_texts_of_the_same_name(folder: Path) -> None:
     data = load({"audio": "clips"}, base=folder, name="test")
     assert (data.input_kind, data.target_kind) == (AUDIO, TEXT)

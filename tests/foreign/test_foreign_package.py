@@ -183,7 +183,9 @@ print(json.dumps({
     found = json.loads(done.stdout)
     assert found["key"].startswith("Which failures count") and found["claimable"]
     assert found["record"] == ["sure", "conditions"]
-    assert found["order"] == ["performance", "classes", "supervision", "darkness", "monitor"]
+    assert [n for n in found["order"] if n not in ("attacks", "breaks", "classes")] == [
+        *("performance", "supervision", "darkness", "monitor")
+    ]
     assert [c["condition"] for c in found["part"]["conditions"]] == ["clean", "fog@1", "fog@2"]
     assert found["part"]["sure"] == 0.6
     ids = {claim[0]: claim[1] for claim in found["claims"]}

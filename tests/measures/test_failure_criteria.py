@@ -53,6 +53,18 @@ def test_a_detection_below_the_score_does_not_find() -> None:
     assert missed(faint, missed="lesion", min_score=0.2) == [False] * 5
 
 
+def test_an_object_to_ignore_is_not_missed_and_conditions_stay_with_their_objects() -> None:
+    truth = [Boxes.of([LEFT, RIGHT], labels=[1, 1], ignore=[True, False])] * 2
+    found = [Boxes.of([RIGHT], labels=[1]), Boxes.of([])]
+    criterion = {"missed": "lesion", "where": {"diameter_mm": {"min": 6}}}
+    for diameters, failed in (([8, 4], [False, False]), ([4, 8], [False, True])):
+        metadata = {"diameter_mm": [diameters] * 2}
+        scored = ap50(found, truth)
+        assert failures(
+            scored, found, truth, criterion, classes=CLASSES, metadata=metadata
+        ).tolist() == (failed)
+
+
 def test_conditions_may_be_on_the_case_or_on_each_object() -> None:
     large = {"diameter_mm": {"min": 6}}
     assert missed(missed="lesion", where=large, metadata={"diameter_mm": DIAMETER}) == [

@@ -48,7 +48,12 @@ def coco_value(found: list[Boxes], truth: list[Boxes], iou: float, most: int = 1
                 {"id": i, "width": 500, "height": 500, "file_name": str(i)}
                 for i in range(len(truth))
             ],
-            "annotations": [o | {"id": n + 1, "iscrowd": 0} for n, o in enumerate(objects)],
+            "annotations": [
+                o | {"id": n + 1, "iscrowd": int(crowd)}
+                for n, (o, crowd) in enumerate(
+                    zip(objects, (c for t in truth for c in t.ignore), strict=True)
+                )
+            ],
             "categories": [{"id": c, "name": str(c)} for c in range(1, 10)],
         }
     )
@@ -93,6 +98,66 @@ def test_integer_weights_equal_faster_coco_eval_on_repeated_images() -> None:
     ]
     expected = coco_value(apart, [truth[i] for i in rows], 0.5)
     assert ap50(found, truth).value(weights) == pytest.approx(expected, abs=1e-6)
+
+
+def with_regions(truth: list[Boxes], seed: int, share: float = 0.4) -> list[Boxes]:
+    """The same objects, some of them regions to ignore."""
+    rng = np.random.default_rng(seed)
+    return [Boxes.of(t.xyxy, t.labels, ignore=rng.random(len(t)) < share) for t in truth]
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("iou", [0.3, 0.5, 0.75])
+def test_with_regions_to_ignore_average_precision_equals_faster_coco_eval_with_crowds(seed, iou):
+    found, truth = scenes(seed)
+    truth = with_regions(truth, seed)
+    ours = ap50(found, truth, iou=iou)
+    assert ours.value() == pytest.approx(coco_value(found, truth, iou), abs=1e-6)
+    assert ours.value() != pytest.approx(ap50(found, scenes(seed)[1], iou=iou).value(), abs=1e-3)
+    half = np.arange(0, len(truth), 2)
+    taken = coco_value([found[i] for i in half], [truth[i] for i in half], iou)
+    assert ours.take(half).value() == pytest.approx(taken, abs=1e-6)
+
+
+def test_with_regions_to_ignore_recall_and_precision_equal_plain_loops() -> None:
+    found, truth = scenes(5)
+    truth = with_regions(truth, 5)
+    hits = made = objects = 0
+    for f, t in zip(found, truth, strict=True):
+        f, real = _above(f, 0.6), ~t.ignore
+        hit, _ = brute_force(f, Boxes(t.xyxy[real], t.labels[real], t.scores[real]), 0.5)
+        inside = [
+            any(
+                f.labels[d] == t.labels[r] and _share_inside(f.xyxy[d], t.xyxy[r]) >= 0.5
+                for r in np.flatnonzero(t.ignore)
+            )
+            for d in range(len(f))
+        ]
+        hits, objects = hits + sum(hit), objects + real.sum()
+        made += sum(h or not i for h, i in zip(hit, inside, strict=True))
+    assert recall(found, truth, min_score=0.6).value() == pytest.approx(hits / objects)
+    assert precision(found, truth, min_score=0.6).value() == pytest.approx(hits / made)
+
+
+def _share_inside(box: np.ndarray, region: np.ndarray) -> float:
+    width, height = (
+        max(min(box[i + 2], region[i + 2]) - max(box[i], region[i]), 0) for i in (0, 1)
+    )
+    return width * height / ((box[2] - box[0]) * (box[3] - box[1]))
+
+
+def test_a_region_to_ignore_is_neither_missed_nor_are_detections_in_it_false() -> None:
+    region = Boxes.of([[0, 0, 8, 8]], ignore=[True])
+    inside, outside = Boxes.of([[1, 1, 3, 3], [2, 2, 4, 4]]), Boxes.of([[20, 20, 24, 24]])
+    scored = ap50([Boxes.of([]), inside, outside, None], [region] * 4)
+    assert scored.failure.tolist() == [False, False, True, True]
+    assert scored.error.tolist() == [0, 0, 1, 1]
+    assert recall([Boxes.of([]), inside], [region] * 2).failure.tolist() == [False, False]
+    assert precision([inside, outside], [region] * 2).failure.tolist() == [False, True]
+    counts = match([inside, outside], [region, region]).counts(0.0)
+    assert counts.ignored.tolist() == [1, 1] and counts.objects.tolist() == [0, 0]
+    other_class = Boxes.of([[1, 1, 3, 3]], labels=[1])
+    assert ap50([other_class], [region]).failure.tolist() == [True]
 
 
 def brute_force(found: Boxes, truth: Boxes, least: float) -> tuple[list[bool], set[int]]:

@@ -78,10 +78,17 @@ def episodes(rng: np.random.Generator, n: int) -> Cases:
     ]
 
 
+def masks(rng: np.random.Generator, n: int) -> Cases:
+    truth = rng.choice([0, 1, 2, 255], p=[0.5, 0.2, 0.2, 0.1], size=(n, 3, 4))
+    truth[rng.random(n) < 0.2] = 0
+    return list(np.where(rng.random(truth.shape) < 0.6, truth % 255, 1)), list(truth)
+
+
 KINDRED = {
     ("class_scores", "label"): Kindred(class_scores, lambda label: np.eye(3)[label]),
     ("vector", "vector"): Kindred(vectors, lambda vector: vector),
     ("boxes", "boxes"): Kindred(boxes, lambda truth: truth),
+    ("mask", "mask"): Kindred(masks, lambda truth: truth % 255),
     ("tracks", "tracks"): Kindred(tracks, lambda truth: truth),
     ("text", "text"): Kindred(texts, lambda text: text),
     ("episode", "goal"): Kindred(episodes, lambda goal: Episode(({},), goal)),
@@ -97,6 +104,8 @@ WITH_A_WORST_ANSWER = [
     "balanced_accuracy",
     "recall",
     "success_rate",
+    "mask_iou",
+    "dice",
 ]
 EMPTY = {"boxes": Boxes.of([]), "tracks": Tracks.of([], [], []), "text": ""}
 CAN_BE_EMPTY = [(name, EMPTY[kind]) for kind in EMPTY for name in for_values(kind, kind)]

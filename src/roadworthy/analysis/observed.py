@@ -11,6 +11,8 @@ from roadworthy.finding import About
 from roadworthy.measures.scored import Scored
 
 CLEAN = ""
+MET_NONE = "none"
+"""What a case of a mixture met if it met no circumstance."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,12 @@ class Observed:
     """``column=value`` where it is only that part of a condition."""
     predicted: np.ndarray | None = None
     """The class that was answered, -1 where there is none; None where answers are no classes."""
+    valid: bool = True
+    """Whether its inputs have a right answer; without one the measure is not defined, and every answer is wrong."""
+    has_parent: bool = True
+    """Whether a case is made of the sample whose id it has; those of a source are not."""
+    met: np.ndarray | None = None
+    """Of a mixture: which circumstances each case met, in words."""
     truth: np.ndarray | None = None
     """The true class; None where answers are no classes."""
     outputs: np.ndarray | None = None
@@ -74,9 +82,14 @@ class Observed:
             scores={k: v[rows] for k, v in self.scores.items()},
             slices={k: v[rows] for k, v in self.slices.items()},
             predicted=None if self.predicted is None else self.predicted[rows],
+            met=None if self.met is None else self.met[rows],
             truth=None if self.truth is None else self.truth[rows],
             outputs=None if self.outputs is None else self.outputs[rows],
         )
+
+    def shifted(self) -> Observed:
+        """Of a mixture the cases that met any circumstance; of other conditions all."""
+        return self if self.met is None else self.take(self.met != MET_NONE)
 
     def cut(self, column: str, content: str) -> Observed:
         """One slice."""
@@ -89,7 +102,8 @@ class Observed:
 
     def paired_with(self, other: Observed) -> bool:
         """Whether both hold the same samples of the same role in the same order."""
-        same = self.role == other.role and len(self) == len(other)
+        same = self.has_parent and other.has_parent
+        same = same and self.role == other.role and len(self) == len(other)
         return same and bool((self.samples == other.samples).all())
 
     @property

@@ -33,6 +33,8 @@ from roadworthy.statistics import (
 
 INDEPENDENT = "cases are independent of each other"
 GROUPED = "cases of one group may depend on each other, groups do not"
+UNDEFINED = "the quantity is not defined on these cases"
+NO_RIGHT_ANSWER = "no right answer"
 COUNTED = "cases without an answer are counted as wrong"
 
 
@@ -43,7 +45,7 @@ def measured(observed: Observed, quantity: str, *, seed: int = 0) -> Evidence:
 
 def failure_rate(observed: Observed, *, seed: int = 0) -> Evidence:
     """The share of cases that fail, by the assessment's criterion."""
-    scored = observed.failed()
+    scored = observed.failed() if observed.valid else observed.scored
     return evidence_of(scored, observed.groups, "failure_rate", observed.about, seed=seed)
 
 
@@ -201,7 +203,7 @@ def finding_of(
             evidence.n,
             about=evidence.about,
             better=evidence.better,
-            reason=evidence.reason or "the quantity is not defined on these cases",
+            reason=evidence.reason or (UNDEFINED if observed.valid else NO_RIGHT_ANSWER),
             details=details or {},
         )
     return Finding(

@@ -88,14 +88,15 @@ def export(spec: Assessment, out: Path, *, progress: Progress | None = None) -> 
             ("circumstances", name),
             "changes a goal at every turn, which no file can hold; leave it out",
         )
-    show.stage("writing cases", sum(len(plan.data[c.role]) for c in plan.conditions))
+    conditions = [c for c in plan.conditions if c.search is None]
+    show.stage("writing cases", sum(len(plan.data[c.role]) for c in conditions))
     failed: dict[str, str] = {}
     written = 0
     with whole_folder(out) as folder:
         with (folder / "cases.csv").open("w", encoding="utf-8", newline="") as stream:
             table = csv.writer(stream)
             table.writerow(COLUMNS)
-            for at, condition in enumerate(plan.conditions):
+            for at, condition in enumerate(conditions):
                 data, place = plan.data[condition.role], _place(at, condition)
                 level = "" if condition.level is None else f"{condition.level:g}"
                 groups = [""] * len(data) if data.groups is None else data.groups
@@ -146,7 +147,9 @@ def _place(at: int, condition: Condition) -> str:
 def write_input(folder: Path, kind: Kind, place: str, case: str, item: Any) -> str:
     """Write one input under `place` (a path without ending); the name of its file in the folder."""
     if kind in (TEXT, GOAL, VECTOR):
-        plain = item.tolist() if isinstance(item, np.ndarray) else item
+        plain = item
+        if isinstance(item, np.ndarray):  # JSON has no NaN: a value that is missing is null
+            plain = [None if value != value else value for value in item.tolist()]
         with (folder / LINES).open("a", encoding="utf-8") as stream:
             stream.write(json.dumps({"id": case, kind.name: plain}, ensure_ascii=False) + "\n")
         return LINES
@@ -180,10 +183,10 @@ def _write_image(folder: Path, place: str, pixels: np.ndarray) -> str:
 INPUTS = {
     "image": "one image a case: PNG without loss, or .npy where pixels are floating-point numbers",
     "frames": "one folder a case, its frames numbered from 000000",
-    "audio": "one mono recording a case: wav, 32-bit float",
+    "audio": "one recording a case: wav, 32-bit float",
     "text": "inputs.jsonl: one line a case, {id, text}",
     "goal": "inputs.jsonl: one line a case, {id, goal}",
-    "vector": "inputs.jsonl: one line a case, {id, vector}",
+    "vector": "inputs.jsonl: one line a case, {id, vector}; null is a missing value",
 }
 """Kind of input -> how it was written."""
 
@@ -216,26 +219,31 @@ def readme(
     classes: Sequence[str] | None = None,
 ) -> str:
     """The text of README.txt; `classes` are those of the data, in their order."""
-    output = spec.task.output.name
-    example, file = json.dumps({"id": "CASE ID", **ANSWERS[output]}), spec.document.path.name
-    key = next(iter(ANSWERS[output]))
+    output, file, place = spec.task.output.name, spec.document.path.name, "answers.jsonl"
+    answer = ANSWERS.get(output, {"": None})
+    key, example = next(iter(answer)), json.dumps({"id": "CASE ID", **answer})
     table = {"text": "CSV with the header id,text"}.get(output, "Parquet with these fields")
     if output in ("class_scores", "vector"):
         table = f"CSV with the header id,{key}_0,{key}_1,…, or npz with the arrays id and {key}"
-    lines = [
-        f"{cases} cases of the assessment {spec.title!r} ({spec.task.name}). Answer each of them and send one file back.",
-        f"Inputs: {INPUTS[kind.name]}.",
-        "cases.csv lists them: id, file, sample, circumstance (empty: unchanged), level, group. Use the ids exactly as they stand.",
+    how = [
         f"Answer as JSON lines (answers.jsonl), one line a case: {example}",
-        f"  {MEANING[output]}.",
+        f"  {MEANING.get(output)}.",
         f"  No answer: {json.dumps({'id': 'CASE ID', 'error': 'why'})}; a case that is left out counts as failed too.",
         f"Or as {table}.",
+    ]
+    if output not in ANSWERS:
+        place, how = "masks/", ["Answer with PNG files of class indices: masks/CASE ID.png."]
+    lines = [
+        f"{cases} cases of the assessment {spec.title!r} ({spec.task.name}). Answer each of them and send the answers back.",
+        f"Inputs: {INPUTS[kind.name]}.",
+        "cases.csv lists them: id, file, sample, circumstance (empty: unchanged), level, group. Use the ids exactly as they stand.",
+        *how,
         *(
             [f"Classes, in the order of scores: {', '.join(spec.classes or classes or ())}."]
             * bool(classes)
         ),
         "Inputs are as the system would get them: do not augment, select or reorder by label; preprocess as in use.",
-        f"Then name the file in {file}, subject: {{task: {spec.task.name}, predictions: answers.jsonl}}, "
+        f"Then name the answers in {file}, subject: {{task: {spec.task.name}, predictions: {place}}}, "
         f"and run: roadworthy assess {file}",
     ]
     if failed:

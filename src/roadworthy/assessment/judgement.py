@@ -126,14 +126,13 @@ def _same_circumstance(plan: Plan, c: Circumstance, content: ClaimSpec, record: 
         circumstance_record(c),
         next((x for x in record.circumstances if x.name == c.name), None),
     )
-    if then is None or any(
-        getattr(then, key) != getattr(now, key) for key in ("kind", "transform", "port", "where")
-    ):
+    made_by = ("kind", "transform", "transforms", "attack", "source", "mixture", "port", "where")
+    if then is None or any(getattr(then, key) != getattr(now, key) for key in made_by):
         return False
     levels = [*now.parameters] if content.level is None else [f"{content.level:g}"]
     if any(now.parameters.get(level) != then.parameters.get(level) for level in levels):
         return False
-    if c.kind != "dataset":
+    if c.own_data is None:
         return True
     data = record.data.get(c.role)
     return data is not None and data.fingerprint == plan.data[c.role].fingerprint

@@ -16,12 +16,13 @@ import numpy as np
 from roadworthy.analysis.observed import Observed
 from roadworthy.assessment.supervisors import Supervisors, halves
 from roadworthy.cases.circumstance import Condition
+from roadworthy.cases.generators import Mixture
 from roadworthy.data.values import CLASS_SCORES
 from roadworthy.execution.plan import Plan
 from roadworthy.execution.progress import Progress
 from roadworthy.measures.classification import predicted
 from roadworthy.measures.failure import failures
-from roadworthy.measures.scored import Scored
+from roadworthy.measures.scored import Scored, none_if_failed
 from roadworthy.store import ChunkCache
 from roadworthy.subject.trace import SYSTEM, ModuleTrace, concatenate
 
@@ -33,6 +34,8 @@ class Seen:
     condition: Condition
     observed: Observed
     system: ModuleTrace
+    targets: Any = None
+    """The truth of its cases; None for inputs that have no right answer."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,8 @@ class Observations:
     """For supervisors that some calibration samples fitted: the samples that are left to choose on."""
     notes: Sequence[str] = ()
     """How those that read scores were fitted."""
+    searched: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """By ``circumstance@search``: what a search found, a row of numbers a test sample."""
 
     @cached_property
     def clean(self) -> Observed:
@@ -91,8 +96,13 @@ def observe_all(
     left, notes = _fit_second(plan, supervisors, calibration)
     calibration = [_with_second(s, supervisors) for s in calibration]
     seen = []
+    searched = {}
     for condition in plan.conditions:
-        if condition.role not in ("reference", "calibration"):
+        if condition.search is not None:
+            parts = [trace[SYSTEM] for _, trace in supervisors.chunks(condition)]
+            searched[condition.name] = np.asarray(concatenate(parts).output, dtype=np.float64)
+            show.advance(1)
+        elif condition.role not in ("reference", "calibration"):
             seen.append(_with_second(observe(plan, condition, supervisors), supervisors))
             show.advance(1)
     # One that gave up along the way has scores for some conditions only: it is left out of all.
@@ -100,7 +110,7 @@ def observe_all(
     seen, calibration = (
         [_with_scores(s, {}, labels) for s in some] for some in (seen, calibration)
     )
-    return Observations(seen, supervisors, calibration, left, notes)
+    return Observations(seen, supervisors, calibration, left, notes, searched)
 
 
 def observe(plan: Plan, condition: Condition, supervisors: Supervisors) -> Seen:
@@ -113,13 +123,14 @@ def observe(plan: Plan, condition: Condition, supervisors: Supervisors) -> Seen:
         for label, column in supervisors.score_chunk(chunk, trace).items():
             scores.setdefault(label, []).append(column)
     system = concatenate(parts)
-    scored, failed = _scored(plan, condition, _with_none(system))
+    targets = plan.targets(condition) if condition.valid else None
+    scored, failed = _scored(plan, condition, none_if_failed(system.output, system.ok), targets)
     classes = system.kind is CLASS_SCORES
     observed = Observed(
         condition.circumstance,
         condition.level,
         data.ids,
-        data.groups,
+        data.groups if condition.has_parent else None,
         scored,
         failed,
         ~system.ok,
@@ -130,10 +141,22 @@ def observe(plan: Plan, condition: Condition, supervisors: Supervisors) -> Seen:
         ),
         role=condition.role,
         predicted=predicted(class_scores([system])) if classes else None,
-        truth=np.asarray(data.targets) if classes else None,
+        truth=np.asarray(targets) if classes and targets is not None else None,
         outputs=np.asarray(system.output).reshape(len(system), -1) if classes else None,
+        valid=condition.valid,
+        has_parent=condition.has_parent,
+        met=_met(plan, condition),
     )
-    return Seen(condition, observed, system)
+    return Seen(condition, observed, system, targets)
+
+
+def _met(plan: Plan, condition: Condition) -> np.ndarray | None:
+    """What each case of a mixture met; None for other conditions."""
+    if not isinstance(condition.transform, Mixture):
+        return None
+    cases = [condition.case_id(i) for i in plan.data[condition.role].ids]
+    drawn = [condition.transform.label(plan.spec.seed, case) for case in cases]
+    return np.array(drawn, dtype=object)
 
 
 def _with_second(seen: Seen, supervisors: Supervisors) -> Seen:
@@ -156,18 +179,22 @@ def class_scores(parts: Sequence[ModuleTrace]) -> np.ndarray:
     return scores
 
 
-def _scored(plan: Plan, condition: Condition, outputs: Any) -> tuple[Scored, np.ndarray]:
+def _scored(
+    plan: Plan, condition: Condition, outputs: Any, targets: Any
+) -> tuple[Scored, np.ndarray]:
     """The measure, and which cases fail; truth that does not go with the outputs is an error in the file's data."""
     data, circumstance = plan.data[condition.role], condition.role.removeprefix("circumstance:")
-    assert data.targets is not None
+    if targets is None:
+        undefined = Scored.undefined(len(data))
+        return undefined, undefined.failure
     criterion = plan.spec.failure or {"wrong": True}
     own = condition.role != circumstance
     with plan.spec.located(
         ("circumstances", circumstance, "data") if own else ("data", condition.role)
     ):
-        scored = plan.measure(outputs, data.targets)
+        scored = plan.measure(outputs, targets)
         failed = failures(
-            scored, outputs, data.targets, criterion, classes=data.classes, metadata=data.metadata
+            scored, outputs, targets, criterion, classes=data.classes, metadata=data.metadata
         )
     return scored, failed
 
@@ -184,18 +211,6 @@ def filtered(plan: Plan, clean: Observed) -> list[tuple[Observed, Observed]]:
             )
             found.append((inside, clean.take(~keep)))
     return found
-
-
-def _with_none(system: ModuleTrace) -> Any:
-    """Outputs with "no answer" where a row failed."""
-    ok = system.ok
-    if isinstance(system.output, np.ndarray):
-        if ok.all():
-            return system.output
-        outputs = np.array(system.output)
-        outputs[~ok] = np.nan
-        return outputs
-    return [o if sound else None for o, sound in zip(system.output, ok, strict=True)]
 
 
 def slice_labels(column: np.ndarray) -> np.ndarray:

@@ -114,7 +114,11 @@ def recommend(
             labels, conditions, thresholds, rule, left=observed.left, confidence=confidence
         )
         tried = {o.circumstance for o in conditions}
-        never = {c.name: NEVER_TRIED[c.kind] for c in plan.circumstances if c.name not in tried}
+        never = {
+            c.name: NEVER_TRIED["dataset" if c.own_data is not None else c.kind]
+            for c in plan.circumstances
+            if c.name not in tried and c.kind != "mixture"
+        }
         record = Recommendation(not_covered=never)
     else:
         compared = by_ranking(labels, clean, observed.others, confidence)
@@ -136,7 +140,7 @@ def recommend(
 NEVER_TRIED = {
     "dataset": "it has data of its own, and no calibration case is made under it",
     "filter": "the calibration data lacks the columns of its filter; add them",
-    "transform": "no calibration case was made under it",
+    **dict.fromkeys(("transform", "attack", "source"), "no calibration case was made under it"),
 }
 """Why no calibration case is of a circumstance, by its kind."""
 

@@ -19,6 +19,7 @@ from roadworthy.analysis.observed import Observed
 from roadworthy.assessment.observations import Observations, Seen
 from roadworthy.assessment.section import Result
 from roadworthy.cases.circumstance import Circumstance
+from roadworthy.cases.generators import Attack, Chain, Generator, Mixture
 from roadworthy.claims import Judgement, overall
 from roadworthy.data.png import encode_png
 from roadworthy.data.samples import Dataset
@@ -26,8 +27,10 @@ from roadworthy.data.values import (
     BOXES,
     FRAMES,
     GOAL,
+    IGNORED,
     IMAGE,
     LABEL,
+    MASK,
     TEXT,
     Boxes,
     Episode,
@@ -38,6 +41,7 @@ from roadworthy.execution.plan import Plan
 from roadworthy.execution.versions import code_version, installed
 from roadworthy.finding import Finding
 from roadworthy.measures.detection import match
+from roadworthy.report.charts import palette
 from roadworthy.spec import Assessment
 from roadworthy.store import RunFolder
 from roadworthy.store.record import (
@@ -62,6 +66,8 @@ TAKEN = ("media", "supervisors", "tables", "trace")
 """Folders of a run that belong to no section."""
 MOST_FAILURES = 20
 """Cases without an answer that the record names."""
+INVALID = "invalid input"
+"""The truth of inputs that have no right answer."""
 MOST_PAIRS = 12
 """Pictures of each list: more are not looked at."""
 LARGEST_SIDE = 256
@@ -232,18 +238,33 @@ def _data_record(data: Dataset, group: str) -> DataRecord:
 
 def circumstance_record(c: Circumstance) -> CircumstanceRecord:
     """What a run says of one circumstance: what makes it, at which levels, and how much it matters."""
-    transforms = c.transforms() if c.kind == "transform" else []
-    named: dict[str, dict[str, Any]] = {
-        ("" if t.level is None else f"{t.level:g}"): dict(t.parameters) for t in transforms
-    }
-    made = {
+    made = c.generators()
+    tables = [p.table for g in made if isinstance(g, Chain) for p in g.parts if p.table]
+    about = {
         "kind": c.kind,
-        "table": transforms[0].table if transforms else None,
-        "levels": [t.level for t in transforms if t.level is not None],
-        "parameters": named,
+        "table": tables[0] if tables else None,
+        "levels": [g.level for g in made if g.level is not None],
+        "parameters": {("" if g.level is None else f"{g.level:g}"): _parameters(g) for g in made},
         "significance": c.significance,
     }
-    return CircumstanceRecord.model_validate({**vars(c), **made})
+    known = {k: v for k, v in vars(c).items() if k in CircumstanceRecord.model_fields}
+    return CircumstanceRecord.model_validate({**known, **about})
+
+
+def _parameters(made: Generator) -> dict[str, Any]:
+    """The parameters of one transform, attack or source; of several by name; of a mixture the probabilities."""
+    if isinstance(made, Mixture):
+        return {m.name: m.probability for m in made.members}
+    if isinstance(made, Chain):
+        by_name = {
+            part.name: {
+                **part.parameters,
+                **{f"{name}_sha256": content for name, content in part.contents.items()},
+            }
+            for part in made.parts
+        }
+        return by_name if len(by_name) > 1 else next(iter(by_name.values()))
+    return dict(made.parameters)
 
 
 def _slice_records(plan: Plan, clean: Observed) -> list[SliceRecord]:
@@ -323,7 +344,7 @@ def _case_columns(plan: Plan, seen: Seen) -> dict[str, Any]:
         "failure": observed.failure.astype(bool),
         "numerator": numbers(scored.numerator),
         "denominator": numbers(scored.denominator),
-        "truth": np.array(display(data.targets, data.classes), dtype=object),
+        "truth": np.array(_truth(seen, data), dtype=object),
         "prediction": np.array(display(_answered(seen), data.classes), dtype=object),
         **_answer_columns(seen, data),
         "seconds": system.seconds.astype(np.float32),
@@ -331,12 +352,21 @@ def _case_columns(plan: Plan, seen: Seen) -> dict[str, Any]:
     if plan.spec.media == "none" and data.target_kind is not LABEL:
         # Transcripts, goals and boxes say what the inputs were; class names do not.
         columns["truth"] = columns["prediction"] = same("")
+    if plan.spec.mixtures.names:
+        columns["met"] = same("") if observed.met is None else observed.met
     for name, scores in observed.scores.items():
         columns[name] = scores
     for column in plan.spec.slices:
         values = np.asarray(observed.slices.get(column, same("")))
         columns[f"slice.{column}"] = values.astype(str).astype(object)
     return columns
+
+
+def _truth(seen: Seen, data: Dataset, rows: Sequence[int] | None = None) -> list[str]:
+    """The truth as short texts; inputs that have no right answer are invalid."""
+    if seen.targets is None:
+        return [INVALID] * (len(seen.observed) if rows is None else len(rows))
+    return display(seen.targets, data.classes, rows)
 
 
 def _answered(seen: Seen) -> Any:
@@ -349,18 +379,19 @@ def _answer_columns(seen: Seen, data: Dataset) -> dict[str, Any]:
     """What was answered, in types of its own: classes, boxes, words."""
     observed, system = seen.observed, seen.system
     if observed.predicted is not None:
-        right = observed.predicted == np.asarray(data.targets)
+        invalid = seen.targets is None
+        right = np.zeros(len(observed), bool) if invalid else observed.predicted == seen.targets
         return {
             "prediction_index": observed.predicted,
             "confidence": confidences(observed.outputs, observed.predicted),
             "correct": right,
         }
-    if system.kind is BOXES and data.targets is not None:
-        counts = match(list(system.output), list(data.targets)).counts(0.0)
+    if system.kind is BOXES and seen.targets is not None:
+        counts = match(list(system.output), list(seen.targets)).counts(0.0)
         found = {"found": counts.found, "missed": counts.objects - counts.found}
         return {k: v.astype(np.int64) for k, v in {**found, "false": counts.false}.items()}
-    if system.kind is TEXT and data.targets is not None:
-        counted = (len(str(words).split()) for words in data.targets)
+    if system.kind is TEXT and seen.targets is not None:
+        counted = (len(str(words).split()) for words in seen.targets)
         return {"words": np.fromiter(counted, dtype=np.int64)}
     return {}
 
@@ -378,7 +409,7 @@ def display(
     """Outputs or targets as short texts."""
     chosen = items if rows is None else [items[i] for i in rows]
     if not isinstance(items, np.ndarray):
-        return [_short(item) for item in chosen]
+        return [_short(item, classes) for item in chosen]
     if items.dtype.kind not in "iu" or items.ndim != 1:
         return [_short(item) for item in chosen]
     labels = np.asarray(chosen, dtype=np.int64)
@@ -388,9 +419,11 @@ def display(
     return [names.get(i, "no answer") for i in labels.tolist()]
 
 
-def _short(item: Any) -> str:
+def _short(item: Any, classes: Sequence[str] | None = None) -> str:
     if item is None:
         return "no answer"
+    if isinstance(item, np.ndarray) and item.ndim == 2:
+        return _shares(item, dict(enumerate(classes or ())))
     if isinstance(item, Boxes):
         return f"{len(item)} boxes"
     if isinstance(item, Tracks):
@@ -404,6 +437,15 @@ def _short(item: Any) -> str:
     if isinstance(item, np.ndarray):
         return np.array2string(item, precision=4, threshold=6, separator=", ")
     return str(item)
+
+
+def _shares(mask: np.ndarray, names: Mapping[int, str]) -> str:
+    """The three largest classes of a mask besides the background, and their shares of the pixels."""
+    pixels = np.bincount(mask.ravel(), minlength=IGNORED + 1)
+    pixels[[0, IGNORED]] = 0
+    largest = [c for c in np.argsort(-pixels, kind="stable")[:3].tolist() if pixels[c]]
+    shown = (f"{names.get(c, f'class {c}')} {pixels[c] / mask.size:.1%}" for c in largest)
+    return ", ".join(shown) or "background only"
 
 
 def make_gallery(plan: Plan, folder: RunFolder, seen: Sequence[Seen]) -> Gallery:
@@ -472,7 +514,7 @@ def _entry(plan: Plan, folder: RunFolder, here: Seen, clean: Seen, row: int) -> 
     data = plan.data[here.condition.role]
     case = here.condition.case_id(data.ids[row])
     original = data.inputs[row : row + 1][0]
-    made = _made(plan, here, original, case)
+    made = _made(plan, here, original, case, row)
     paired = here.observed.paired_with(clean.observed)
     before = display(_answered(clean), data.classes, [row])[0] if paired else ""
     o = here.observed
@@ -482,20 +524,25 @@ def _entry(plan: Plan, folder: RunFolder, here: Seen, clean: Seen, row: int) -> 
         case=case,
         circumstance=here.condition.circumstance,
         level=here.condition.level,
-        truth=display(data.targets, data.classes, [row])[0],
+        truth=_truth(here, data, [row])[0],
         prediction=display(_answered(here), data.classes, [row])[0],
         confidence=sure,
         clean_prediction=before,
         failure=None if plan.spec.never_wrong else bool(here.observed.failure[row]),
-        boxes=_boxes(data.targets, here.system.output, row),
+        boxes=None if here.targets is None else _boxes(here.targets, here.system.output, row),
     )
     frames = data.input_kind is FRAMES
     if data.input_kind in (IMAGE, FRAMES) and not isinstance(original, Unreadable):
         first = original[0] if frames else original
         entry.height, entry.width = np.asarray(first).shape[:2]
-        entry.original = _keep(folder, first)
-        if made is not None:
-            entry.made = _keep(folder, made[0] if frames else made)
+        shown = made[0] if frames and made is not None else made
+        entry.original = _keep(folder, first if here.condition.has_parent else shown)
+        if shown is not None and here.condition.has_parent:
+            entry.made = _keep(folder, shown)
+        if data.target_kind is MASK:
+            shown, answer = original if made is None else made, here.system.output[row]
+            entry.truth_overlay = _keep(folder, overlaid(shown, here.targets[row]))
+            entry.made = _keep(folder, shown if answer is None else overlaid(shown, answer))
     elif data.input_kind in (TEXT, GOAL):
         entry.original_text = str(original)
         goal = data.input_kind is GOAL
@@ -503,13 +550,15 @@ def _entry(plan: Plan, folder: RunFolder, here: Seen, clean: Seen, row: int) -> 
     return entry
 
 
-def _made(plan: Plan, here: Seen, original: Any, case: str) -> Any:
+def _made(plan: Plan, here: Seen, original: Any, case: str, row: int) -> Any:
     """The case's input again: the same seed gives the same case. Inner ports cannot be shown as inputs."""
     transform = here.condition.transform
     if transform is None or isinstance(original, Unreadable):
         return None
     if here.condition.port != "input":
         return original if plan.data[here.condition.role].input_kind is not GOAL else None
+    if isinstance(transform, Attack):
+        original = plan.inputs(here.condition, row, row + 1)[0]
     made = plan.arriving(here.condition, case, original)
     return None if isinstance(made, Unreadable) else made
 
@@ -532,12 +581,25 @@ def _boxes(targets: Any, outputs: Any, row: int) -> dict[str, Any] | None:
 
 def _keep(folder: RunFolder, image: np.ndarray) -> str:
     """Keep a picture under the hash of its content; large ones are made smaller by whole steps."""
-    image = np.asarray(image)
+    image = _eight_bits(np.asarray(image))
     step = max(1, -(-max(image.shape[:2]) // LARGEST_SIDE))
-    if image.dtype == np.uint16:
-        image = (image >> 8).astype(np.uint8)
     content = encode_png(image[::step, ::step])
     name = f"media/{hashlib.blake2b(content, digest_size=10).hexdigest()}.png"
     if not (folder.path / name).exists():
         folder.write_bytes(name, content)
     return name
+
+
+def _eight_bits(image: np.ndarray) -> np.ndarray:
+    if image.dtype.kind == "f":
+        image = np.rint(np.clip(image, 0, 1) * 255)
+    return (image >> 8 if image.dtype == np.uint16 else image).astype(np.uint8)
+
+
+def overlaid(image: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """A picture with its classes in half-transparent colours; ignored pixels are grey."""
+    image = _eight_bits(np.asarray(image)).reshape(*mask.shape, -1)[..., :3]
+    colours = np.array([[c >> 16, c >> 8 & 255, c & 255] for c in palette.MASKS.values()])
+    colour = colours[(mask.astype(int) - 1) % len(colours)]
+    colour[mask == IGNORED] = 127
+    return np.where((mask > 0)[..., None], (image + colour) // 2, image).astype(np.uint8)

@@ -22,6 +22,7 @@ import numpy as np
 
 from roadworthy import registry
 from roadworthy.cases.circumstance import Condition
+from roadworthy.cases.generators import Mixture
 from roadworthy.data.seeds import key as seed_key
 from roadworthy.data.values import FRAMES, Unreadable
 from roadworthy.execution.plan import (
@@ -69,7 +70,11 @@ def _wants(plan: Plan, supervisors: Sequence[Supervision]) -> Wants:
     conditions: list[Extra] = []
     if "calibration" in plan.data and supervisors:
         shifts = [c for circumstance in plan.circumstances for c in circumstance.conditions()]
-        made = [c for c in shifts if c.transform and not c.transform.identity]
+        made = [
+            c
+            for c in shifts
+            if c.transform and not c.transform.identity and not isinstance(c.transform, Mixture)
+        ]
         conditions.append(Extra("calibration"))
         conditions += [Extra("calibration", c.circumstance, c.level) for c in made]
     if any(s.supervisor.fitted and not s.reads_scores for s in supervisors):
@@ -172,7 +177,7 @@ def _combining(
         because = f"its member {idle[0]} is not applicable, because {others[idle[0]].because}"
     elif "calibration" not in plan.data:
         because = "it learns from calibration cases. Add `data.calibration`"
-    elif s.contrasts and not any(c.kind == "transform" for c in plan.circumstances):
+    elif s.contrasts and not any(c.conditions() for c in plan.circumstances):
         because = "it learns what shifts do. Add a circumstance with a transform"
     return replace(s, because=because, members=tuple(members))
 
@@ -427,7 +432,7 @@ def halves(clusters: np.ndarray, seed: int) -> np.ndarray:
 def inputs_of(plan: Plan, chunk: Chunk, module: str, rows: ModuleTrace) -> np.ndarray:
     """The inputs that a module saw, for the rows of its trace; None or NaN if there was none."""
     condition, data = chunk.condition, plan.data[chunk.condition.role]
-    items = data.inputs[chunk.start : chunk.stop]
+    items = plan.inputs(condition, chunk.start, chunk.stop)
     ids = [condition.case_id(i) for i in data.ids[chunk.start : chunk.stop]]
     if condition.port not in (INPUT, f"{module}.{plan.subject.modules[module].inputs[0]}"):
         condition = replace(condition, transform=None)

@@ -1,23 +1,37 @@
 """Circumstances: the conditions of use under which a subject is assessed.
 
-A circumstance is a transformation at one or more levels, a metadata filter, or a data set of its own; with a probability
-of meeting it, and exposure, likelihood and severity of harm on the scales 1 to 5 of Wozniak et al. 2024
-(tables 4 and 5). Their product is its risk priority (their significance), 1 to 125 (metric M6).
+A circumstance is a transform, or several in a row, at one or more levels; an attack; a source of invalid inputs; a mixture of
+other circumstances; a metadata filter; or a separate data set. It has a probability of being met, and exposure, likelihood
+and severity of harm on the scales 1 to 5 of Wozniak et al. 2024 (tables 4 and 5). Their product is its risk priority, 1
+to 125 (metric M6).
 
 >>> shutter = Circumstance("low_shutter", transform="motion_blur", levels=(1, 2), exposure=1, likelihood=2, severity=5)
 >>> shutter.significance
 10
 >>> [c.name for c in shutter.conditions()]
 ['low_shutter@1', 'low_shutter@2']
+>>> wet = Circumstance("wet", transforms=("snow", {"motion_blur": 2}), levels=(1, 3))
+>>> [[(t.name, t.level) for t in c.transform.parts] for c in wet.conditions()]
+[[('snow', 1), ('motion_blur', 2)], [('snow', 3), ('motion_blur', 2)]]
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
-from roadworthy.cases.transform import Transform, at_level
+from roadworthy import registry
+from roadworthy.cases.generators import (
+    Attack,
+    Chain,
+    Generator,
+    MixturePart,
+    Mixture,
+    InvalidSource,
+)
+from roadworthy.cases.transform import Transform, at_level, highest_level, level_row
 
 SCALES: dict[str, tuple[str, ...]] = {
     "exposure": ("rare", "unusual", "occasional", "frequent", "continuous"),
@@ -25,23 +39,43 @@ SCALES: dict[str, tuple[str, ...]] = {
     "severity": ("insignificant", "minor", "marginal", "critical", "catastrophic"),
 }
 """The words for 1 to 5 (Wozniak et al. 2024, table 5)."""
+MADE_BY = ("transform", "transforms", "attack", "source", "mixture", "where", "data")
+"""The keys of which a circumstance has exactly one."""
+CircumstanceKind = Literal["transform", "attack", "source", "mixture", "filter", "dataset"]
+
+
+@dataclass(frozen=True)
+class Search:
+    """A loop that queries the subject about each sample, by the name under which execution knows it."""
+
+    name: str
+    parameters: tuple[tuple[str, Any], ...] = ()
 
 
 @dataclass(frozen=True)
 class Condition:
-    """One setting in which cases are made: a circumstance at a level, or the clean data."""
+    """One setting in which cases are made: a circumstance at a level, or the clean data; or one in which samples are searched."""
 
     circumstance: str = ""
     level: float | None = None
-    transform: Transform | None = None
+    transform: Generator | None = None
     port: str = "input"
     role: str = "test"
     """The data role its samples come from; a data set of its own is a role ``circumstance:<name>``."""
+    valid: bool = True
+    """Whether its inputs have a right answer; those of a source have none."""
+    search: Search | None = None
 
     @property
     def name(self) -> str:
-        """``snow@3``, ``hospital_b``; empty for the clean data."""
-        return self.circumstance + ("" if self.level is None else f"@{self.level:g}")
+        """``snow@3``, ``hospital_b``, ``snow@breaks_at``; empty for the clean data."""
+        at = self.search.name if self.search else None if self.level is None else f"{self.level:g}"
+        return self.circumstance if at is None else f"{self.circumstance}@{at}"
+
+    @property
+    def has_parent(self) -> bool:
+        """Whether each case is made of the sample whose id it has."""
+        return not isinstance(self.transform, InvalidSource)
 
     def case_id(self, sample_id: str) -> str:
         """The id of the case made from a sample under this condition."""
@@ -61,6 +95,10 @@ class Circumstance:
 
     name: str
     transform: str | None = None
+    transforms: tuple[str | Mapping[str, Any], ...] | None = None
+    attack: str | None = None
+    source: str | Mapping[str, Any] | None = None
+    mixture: tuple[str, ...] | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     levels: tuple[int, ...] = ()
     table: str | None = None
@@ -71,14 +109,20 @@ class Circumstance:
     exposure: int | None = None
     likelihood: int | None = None
     severity: int | None = None
+    breaks_at: bool = False
     description: str = ""
+    members: tuple[MixturePart, ...] = ()
+    """Of a mixture: what its names stand for."""
+    exclusive: tuple[tuple[str, ...], ...] = ()
+    base: Path = Path()
+    """Where paths among the parameters are seen from."""
 
     def __post_init__(self) -> None:
-        kinds = [k for k in ("transform", "where", "data") if getattr(self, k) is not None]
-        if len(kinds) != 1:
+        given = [k for k in MADE_BY if getattr(self, k) is not None]
+        if len(given) != 1:
             raise ValueError(
-                f"circumstance {self.name!r} has {' and '.join(kinds) or 'none of them'}; it takes exactly one of "
-                "transform, where (a metadata filter) or data (a data set of its own)"
+                f"circumstance {self.name!r} has {' and '.join(given) or 'none'} of {', '.join(MADE_BY)}; "
+                "it takes exactly one"
             )
         if self.probability is not None and not 0 <= self.probability <= 1:
             raise ValueError(
@@ -93,9 +137,28 @@ class Circumstance:
                 )
 
     @property
-    def kind(self) -> Literal["transform", "filter", "dataset"]:
+    def made_by(self) -> str:
+        """The key of the file that says what makes it."""
+        return next(k for k in MADE_BY if getattr(self, k) is not None)
+
+    @property
+    def kind(self) -> CircumstanceKind:
         """What makes it."""
-        return "transform" if self.transform else "filter" if self.where is not None else "dataset"
+        named: dict[str, CircumstanceKind] = {
+            "transform": "transform",
+            "transforms": "transform",
+            "attack": "attack",
+            "source": "source",
+            "mixture": "mixture",
+            "where": "filter",
+            "data": "dataset",
+        }
+        return named[self.made_by]
+
+    @property
+    def own_data(self) -> Mapping[str, Any] | None:
+        """The separate data set that it brings: of its own circumstance, or of invalid inputs."""
+        return self.source if isinstance(self.source, Mapping) else self.data
 
     @property
     def significance(self) -> int | None:
@@ -105,21 +168,70 @@ class Circumstance:
         return self.exposure * self.likelihood * self.severity
 
     @property
+    def met_in_use(self) -> float | None:
+        """How often it is met; of a mixture how often any of its circumstances is."""
+        mixture = Mixture(self.members, self.exclusive)
+        return self.probability if self.mixture is None else mixture.probability_of_any()
+
+    @property
+    def strongest(self) -> float:
+        """Where a search of its strength ends: the last level of its table, or the largest epsilon of its levels."""
+        if self.attack is None:
+            return highest_level(self.transform or "", self.table)
+        sizes = [
+            g.parameters.get("epsilon", 0.0) for g in self.generators() if isinstance(g, Attack)
+        ]
+        return float(max(sizes))
+
+    @property
     def role(self) -> str:
         """Where its samples come from."""
-        return f"circumstance:{self.name}" if self.kind == "dataset" else "test"
+        return f"circumstance:{self.name}" if self.own_data is not None else "test"
 
-    def transforms(self) -> list[Transform]:
-        """One transform a level; one without a level where parameters are given instead."""
-        assert self.transform is not None
-        if self.parameters:
-            return [Transform(self.transform, dict(self.parameters))]
-        return [at_level(self.transform, level, table=self.table) for level in self.levels]
+    def generators(self) -> list[Generator]:
+        """What makes its cases, one a level; one without a level if parameters are given instead."""
+        if self.transform is not None or self.transforms is not None:
+            return list(self.chains())
+        if self.attack is not None:
+            if not self.levels:
+                return [Attack(self.attack, dict(self.parameters))]
+            rows = [level_row("attacks", self.attack, n, self.table)[1] for n in self.levels]
+            return [Attack(self.attack, row, n) for n, row in zip(self.levels, rows, strict=True)]
+        if isinstance(self.source, str):
+            return [InvalidSource(self.source, dict(self.parameters))]
+        if self.mixture is not None:
+            return [Mixture(self.members, self.exclusive)]
+        return []
+
+    def chains(self) -> list[Chain]:
+        """Its transforms in a row, one row a level."""
+        if self.transform is not None and self.parameters:
+            return [Chain((Transform(self.transform, dict(self.parameters), base=self.base),))]
+        parts = self.transforms or (self.transform,)
+        levels: list[int | None] = list(self.levels) or [None]
+        return [Chain(tuple(self._part(p, level) for p in parts), level) for level in levels]
+
+    def _part(self, part: Any, level: int | None) -> Transform:
+        """One of its transforms: at the level of all, at one of its own, or with parameters."""
+        if isinstance(part, str):
+            if level is None:
+                raise ValueError(f"{part} needs a level; write levels: [1, 2, 3], or {{{part}: 2}}")
+            return at_level(part, level, table=self._table_of(part))
+        ((name, how),) = part.items()
+        if isinstance(how, Mapping):
+            return Transform(name, dict(how), base=self.base)
+        return at_level(name, how, table=self._table_of(name))
+
+    def _table_of(self, name: str) -> str | None:
+        """The table that is asked for, if there is only one transform or this one has it."""
+        tables = registry.get("transforms", name).traits.get("tables", {})
+        return self.table if self.transforms is None or self.table in tables else None
 
     def conditions(self) -> list[Condition]:
         """The settings in which new cases are made; none for a filter, whose cases are there already."""
         if self.kind == "filter":
             return []
-        if self.kind == "dataset":
-            return [Condition(self.name, role=self.role)]
-        return [Condition(self.name, t.level, t, self.port) for t in self.transforms()]
+        valid = self.kind != "source"
+        if self.own_data is not None:
+            return [Condition(self.name, role=self.role, valid=valid)]
+        return [Condition(self.name, g.level, g, self.port, valid=valid) for g in self.generators()]

@@ -161,6 +161,9 @@ def _folder(path: str, place: Path) -> Discovery:
         return Discovery({"frames": path}, "tracking")
     if ".wav" in suffixes and (".txt" in suffixes or (place / "transcription").exists()):
         return Discovery({"audio": path}, "speech")
+    if (place / "images").is_dir() and (place / "masks").is_dir():
+        both = {"image_folder": f"{path}/images", "masks": f"{path}/masks"}
+        return Discovery(both, "segmentation")
     idx = [p for p in inside if "images" in p.name and "ubyte" in p.name]
     if idx:
         chosen = next((p for p in idx if "t10k" in p.name or "test" in p.name), idx[0])

@@ -15,12 +15,14 @@ from __future__ import annotations
 
 from roadworthy import registry
 from roadworthy.conformance import (
+    attacks,
     distances,
     estimators,
     executors,
     measures,
     reports,
     sections,
+    sources,
     supervisors,
     transforms,
     ways_in,
@@ -31,6 +33,7 @@ __all__ = ["Violation", "all_components", "check", "rules_of"]
 
 _OWN: dict[str, tuple[Rule, ...]] = {
     "adapters": ways_in.ADAPTERS,
+    "attacks": attacks.RULES,
     "distances": distances.RULES,
     "estimators": estimators.RULES,
     "executors": executors.RULES,
@@ -38,6 +41,7 @@ _OWN: dict[str, tuple[Rule, ...]] = {
     "measures": measures.RULES,
     "reports": reports.RULES,
     "sections": sections.RULES,
+    "sources": sources.RULES,
     "supervisors": supervisors.RULES,
     "transforms": transforms.RULES,
 }

@@ -38,7 +38,9 @@ def _images() -> list[np.ndarray]:
 
 def _waves() -> list[Audio]:
     tone = np.sin(np.arange(1600, dtype=np.float32) / 5)
-    return [Audio(tone / 4, 8000), Audio(tone[:37], 16000)]
+    stereo = np.stack([tone / 4, tone[::-1] / 2], axis=1)
+    mono = [Audio(tone / 4, 8000), Audio(tone[:37], 16000), Audio(tone.astype(np.float64), 22050)]
+    return [*mono, Audio(stereo, 44100), Audio(stereo[:5], 48000)]
 
 
 def _boxes() -> list[Boxes]:
@@ -54,6 +56,7 @@ _MAKE: dict[str, Any] = {
     "label": lambda: [2],
     "vector": lambda: [np.array([0.5, -1.5], np.float32)],
     "boxes": _boxes,
+    "mask": lambda: [np.array([[0, 1, 1], [2, 0, 255]], np.uint8)],
     "tracks": lambda: [Tracks.of([0, 1], [7, 7], [[0, 0, 4, 4], [1, 0, 5, 4]])],
     "goal": lambda: [{"area": "north", "stars": 4}],
     "episode": lambda: [Episode(({"said": "hello"},), {"area": "north"})],
@@ -118,6 +121,14 @@ def _found_boxes(rng: np.random.Generator) -> Answered:
     )
 
 
+def _found_masks(rng: np.random.Generator) -> Answered:
+    perfect = rng.integers(0, 3, (N, 4, 5)).astype(np.uint8)
+    perfect[1] = 0
+    outputs = np.where(rng.random(perfect.shape) < 0.6, perfect, 2).astype(np.uint8)
+    ignored = np.where(rng.random(perfect.shape) < 0.1, 255, perfect).astype(np.uint8)
+    return Answered(list(outputs), list(ignored), list(perfect))
+
+
 def _found_tracks(rng: np.random.Generator) -> Answered:
     home = np.array([[0, 0, 6, 6], [4, 2, 10, 8], [20, 20, 26, 26]], dtype=float)
 
@@ -151,6 +162,7 @@ PAIRS: dict[tuple[str, str], Callable[[np.random.Generator], Answered]] = {
     ("class_scores", "label"): _scores,
     ("vector", "vector"): _vectors,
     ("boxes", "boxes"): _found_boxes,
+    ("mask", "mask"): _found_masks,
     ("tracks", "tracks"): _found_tracks,
     ("text", "text"): _texts,
     ("episode", "goal"): _episodes,

@@ -49,6 +49,8 @@ def broken(rule: Rule, component: Component) -> list[Violation]:
 SNAKE_CASE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 POSITIONAL: dict[str, tuple[str, ...]] = {
     "transforms": ("value", "rng"),
+    "attacks": ("images", "labels", "query", "rngs"),
+    "sources": ("like", "rng"),
     "distances": ("first", "second"),
     "measures": ("outputs", "targets"),
     "estimators": ("counts", "calibrated"),
@@ -109,6 +111,19 @@ def defaults_can_be_written_in_a_file(component: Component) -> Iterator[str]:
 def required_parameters(component: Component) -> str:
     """The parameters without a default, as a sentence lists them."""
     return " and ".join(n for n, p in component.parameters.items() if p.default is REQUIRED)
+
+
+def declares_valid_levels(component: Component) -> Iterator[str]:
+    """`tables={name: [parameters of level 1, …]}`, or a default for every parameter."""
+    tables = component.traits.get("tables", {})
+    if not tables and required_parameters(component):
+        yield f"it has no table of levels, and {required_parameters(component)} has no default"
+    for table, rows in tables.items():
+        for level, row in enumerate(rows, start=1):
+            try:
+                component.check(row)
+            except ValueError as error:
+                yield f"level {level} of the table {table!r}: {str(error).splitlines()[0]}"
 
 
 EVERY_COMPONENT: tuple[Rule, ...] = (

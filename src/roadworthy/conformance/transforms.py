@@ -13,28 +13,25 @@ from typing import Any
 
 import numpy as np
 
-from roadworthy.cases.transform import Transform, at_level
+from roadworthy.cases.transform import Transform, at_level, every_level
 from roadworthy.conformance.items import of_kind, same
-from roadworthy.conformance.rule import Rule, required_parameters
-from roadworthy.data.values import KINDS, Audio
+from roadworthy.conformance.rule import Rule, declares_valid_levels, required_parameters
+from roadworthy.data.values import BOXES, IMAGE, KINDS, TRACKS, Audio
 from roadworthy.registry import Component
 
 
 def declares_kind_tables_and_draw(component: Component) -> Iterator[str]:
     """What `transform(name, of=…, tables=…, draw=…)` sets; each row of a table is valid."""
-    tables = component.traits.get("tables", {})
     if component.traits.get("of") not in KINDS:
         yield f"it is of {component.traits.get('of')!r}; one of {', '.join(KINDS)} was expected"
     if component.traits.get("draw") not in ("step", "case"):
         yield f"draw is {component.traits.get('draw')!r}; step or case was expected"
-    if not tables and required_parameters(component):
-        yield f"it has no table of levels, and {required_parameters(component)} has no default"
-    for table, rows in tables.items():
-        for level, row in enumerate(rows, start=1):
-            try:
-                component.check(row)
-            except ValueError as error:
-                yield f"level {level} of the table {table!r}: {str(error).splitlines()[0]}"
+    yield from declares_valid_levels(component)
+    if "identity" in component.traits:
+        try:
+            component.check(component.traits["identity"])
+        except ValueError as error:
+            yield f"the identity: {str(error).splitlines()[0]}"
 
 
 def level_0_is_the_identity(component: Component) -> Iterator[str]:
@@ -43,19 +40,26 @@ def level_0_is_the_identity(component: Component) -> Iterator[str]:
     for item in of_kind(component.traits["of"]):
         if not same(still.value(item, _generator()), item):
             yield f"level 0 changed {_described(item)}"
+        if "identity" in component.traits:
+            made = Transform(component.name, component.traits["identity"]).value(item, _generator())
+            if not _alike(made, item):
+                yield f"its identity {component.traits['identity']} changed {_described(item)}"
 
 
 def kind_type_and_shape_are_kept(component: Component) -> Iterator[str]:
     """A subject takes what comes out as it takes what went in: float images in [0, 1], waves in
-    [-1, 1]."""
+    [-1, 1]. With the trait `changes_shape` the length is free; with `gives_nan` values of a vector
+    may be missing."""
     kind = KINDS[component.traits["of"]]
+    free, gaps = (bool(component.traits.get(t)) for t in ("changes_shape", "gives_nan"))
     for transform, item in _tries(component):
         made = transform.value(item, _generator())
-        problem = "is missing" if made is None else kind.problem(made)
+        known = np.nan_to_num(made) if gaps and made is not None else made
+        problem = "is missing" if made is None else kind.problem(known)
         if problem:
             yield f"{_at(transform)} on {_described(item)}: what it made {problem}"
             continue
-        if _described(made) != _described(item):
+        if _described(made, free) != _described(item, free):
             yield f"{_at(transform)} turned {_described(item)} into {_described(made)}"
         values, low = (made.wave, -1.0) if isinstance(made, Audio) else (made, 0.0)
         floats = isinstance(values, np.ndarray) and values.dtype.kind == "f" and values.size
@@ -83,19 +87,46 @@ def chance_comes_from_the_generator_alone(component: Component) -> Iterator[str]
             yield f"{_at(transform)} on {_described(item)} gave two results with one generator"
 
 
+def targets_move_only_with_the_picture(component: Component) -> Iterator[str]:
+    """Boxes, tracks and masks keep their kind and number, and are never changed in place."""
+    if component.traits["of"] != IMAGE.name:
+        return
+    shape = (24, 33)
+    targets = [*of_kind("boxes"), *of_kind("tracks"), np.arange(24 * 33).reshape(shape)]
+    for transform in _settings(component):
+        for target in targets:
+            given = copy.deepcopy(target)
+            moved = transform.carried(given, shape, 0, "case")
+            if not same(given, target):
+                yield f"{_at(transform)} changed {_described(target)} in place"
+            if not component.traits.get("geometry") and not same(moved, target):
+                yield f"{_at(transform)} moved {_described(target)}, but declares no geometry"
+            kind = {"Boxes": BOXES, "Tracks": TRACKS}.get(type(target).__name__)
+            problem = kind.problem(moved) if kind else None
+            if problem or _described(moved) != _described(target):
+                yield f"{_at(transform)} turned {_described(target)} into {_described(moved)}, which {problem}"
+            elif kind is BOXES and len(moved) != len(target):
+                yield f"{_at(transform)} turned {len(target)} boxes into {len(moved)}"
+
+
+def _settings(component: Component) -> list[Transform]:
+    lacking = not component.traits.get("tables") and required_parameters(component)
+    return [] if lacking else every_level(component.name)
+
+
 def _tries(component: Component) -> Iterator[tuple[Transform, Any]]:
-    """Every level of every table (or the defaults) on every item."""
-    tables = component.traits.get("tables", {})
-    settings = [
-        at_level(component.name, level, table=table)
-        for table, rows in tables.items()
-        for level in range(1, len(rows) + 1)
-    ]
-    if not tables and not required_parameters(component):
-        settings = [Transform(component.name)]
-    for transform in settings:
+    """Every setting on every item."""
+    for transform in _settings(component):
         for item in of_kind(component.traits["of"]):
             yield transform, item
+
+
+def _alike(made: Any, item: Any) -> bool:
+    """Equal, or pixels apart by less than half a grey level of 255."""
+    if not isinstance(item, np.ndarray) or item.shape != made.shape:
+        return same(made, item)
+    apart = np.abs(made.astype(float) - item).max()
+    return bool(apart * 510 < (1 if item.dtype.kind == "f" else np.iinfo(item.dtype).max))
 
 
 def _generator() -> np.random.Generator:
@@ -108,11 +139,11 @@ def _at(transform: Transform) -> str:
     return f"level {transform.level:g} of {transform.table!r}"
 
 
-def _described(item: Any) -> str:
+def _described(item: Any, any_length: bool = False) -> str:
     if isinstance(item, np.ndarray):
-        return f"{item.dtype} of shape {item.shape}"
+        return f"{item.dtype} of shape {item.shape[any_length:]}"
     if isinstance(item, Audio):
-        return f"{item.wave.dtype} wave of {len(item.wave)} samples at {item.rate} Hz"
+        return f"wave at {item.rate} Hz, {_described(item.wave, any_length)}"
     if isinstance(item, list):
         return f"frames: {', '.join(_described(i) for i in item)}"
     return type(item).__name__
@@ -124,4 +155,5 @@ RULES: tuple[Rule, ...] = (
     kind_type_and_shape_are_kept,
     input_is_never_changed,
     chance_comes_from_the_generator_alone,
+    targets_move_only_with_the_picture,
 )

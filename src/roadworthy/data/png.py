@@ -11,6 +11,7 @@ import zlib
 
 import numpy as np
 
+SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _COLOUR = {1: 0, 3: 2, 4: 6}
 
 
@@ -31,7 +32,23 @@ def encode_png(image: np.ndarray, *, compression: int = 6) -> bytes:
     raw = np.concatenate([np.zeros((height, 1), np.uint8), rows], axis=1).tobytes()
     header = struct.pack(">IIBBBBB", width, height, depth, _COLOUR[channels], 0, 0, 0)
     chunks = [(b"IHDR", header), (b"IDAT", zlib.compress(raw, compression)), (b"IEND", b"")]
-    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(kind, content) for kind, content in chunks)
+    return SIGNATURE + b"".join(_chunk(kind, content) for kind, content in chunks)
+
+
+def palette_as_grey(content: bytes) -> bytes:
+    """A PNG with a palette as a grey one of the palette's indices; any other file as it is."""
+    if not content.startswith(SIGNATURE) or content[25:26] != b"\x03":
+        return content
+    kept, at = [], len(SIGNATURE)
+    while at < len(content):
+        end = at + 8 + int.from_bytes(content[at : at + 4], "big")
+        kind, body = content[at + 4 : at + 8], content[at + 8 : end]
+        if kind == b"IHDR":
+            body = body[:9] + b"\x00" + body[10:]
+        if kind in (b"IHDR", b"IDAT", b"IEND"):
+            kept.append(_chunk(kind, body))
+        at = end + 4
+    return SIGNATURE + b"".join(kept)
 
 
 def _chunk(kind: bytes, content: bytes) -> bytes:

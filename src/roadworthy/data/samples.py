@@ -108,17 +108,10 @@ class Dataset:
         """Some of the rows, in the order given."""
         rows = np.asarray(rows)
         rows = np.flatnonzero(rows) if rows.dtype == bool else rows.astype(np.int64)
-        targets = self.targets
-        if targets is not None:
-            targets = (
-                targets[rows]
-                if isinstance(targets, np.ndarray)
-                else [targets[int(i)] for i in rows]
-            )
         return replace(
             self,
             inputs=_picked(self.inputs, rows),
-            targets=targets,
+            targets=None if self.targets is None else _picked(self.targets, rows),
             ids=self.ids[rows],
             metadata={k: np.asarray(v)[rows] for k, v in self.metadata.items()},
             groups=None if self.groups is None else self.groups[rows],
@@ -171,11 +164,7 @@ class Dataset:
     def _asked(self) -> Iterator[bytes]:
         yield _item_bytes([self.input_kind.name, len(self)])
         yield _item_bytes(list(self.ids))
-        own = getattr(self.inputs, "fingerprint", None)
-        if own is not None:
-            yield str(own() if callable(own) else own).encode()
-        else:
-            yield from _bytes_of(self.inputs)
+        yield from _bytes_of(self.inputs)
 
     def _judged(self) -> Iterator[bytes]:
         yield _item_bytes([self.classes])
@@ -233,12 +222,12 @@ def _contents(inputs: Inputs) -> list[bytes | None] | None:
     ]
 
 
-def _picked(inputs: Inputs, rows: np.ndarray) -> Inputs:
-    """Some of the inputs, unread where the reader has a `pick`."""
+def _picked(inputs: Any, rows: np.ndarray) -> Any:
+    """Some of the inputs or targets, unread where the reader has a `pick`."""
     if isinstance(inputs, np.ndarray):
         return inputs[rows]
     if hasattr(inputs, "pick"):
-        return inputs.pick(rows)  # type: ignore[no-any-return]
+        return inputs.pick(rows)
     return [inputs[int(i)] for i in rows]
 
 
@@ -284,6 +273,10 @@ def _is_number(option: Any) -> bool:
 
 
 def _bytes_of(items: Any) -> Iterator[bytes]:
+    own = getattr(items, "fingerprint", None)
+    if own is not None:
+        yield str(own() if callable(own) else own).encode()
+        return
     if isinstance(items, np.ndarray) and items.dtype != object:
         yield f"{items.dtype}{items.shape}".encode()
         yield np.ascontiguousarray(items).tobytes()

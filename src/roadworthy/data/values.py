@@ -1,4 +1,4 @@
-"""What flows through a subject: class scores, vectors, boxes, tracks, text, episodes, and the
+"""What flows through a subject: class scores, vectors, boxes, masks, tracks, text, episodes, and the
 inputs they are made from.
 
 Targets and outputs share these kinds. An item is plain Python or numpy (an image is an array, a
@@ -34,15 +34,24 @@ from roadworthy.data.probabilities import probabilities as probabilities
 
 @dataclass(frozen=True)
 class Boxes:
-    """Detections or true objects of one image: corners (n, 4) as x1 y1 x2 y2, class index, score."""
+    """Detections or true objects of one image: corners (n, 4) as x1 y1 x2 y2, class index, score.
+
+    A true object with `ignore` is a region that is not judged: it cannot be missed, and detections
+    in it are not false (COCO's crowds; objects of which a transform leaves too little to see).
+    """
 
     xyxy: np.ndarray
     labels: np.ndarray
     scores: np.ndarray
+    ignore: np.ndarray = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        if self.ignore is None:
+            object.__setattr__(self, "ignore", np.zeros(len(self.xyxy), dtype=bool))
 
     @classmethod
-    def of(cls, xyxy: Any, labels: Any = None, scores: Any = None) -> Boxes:
-        """Boxes from anything array-like; labels default to 0 and scores to 1."""
+    def of(cls, xyxy: Any, labels: Any = None, scores: Any = None, ignore: Any = None) -> Boxes:
+        """Boxes from anything array-like; labels default to 0, scores to 1 and ignore to False."""
         corners = np.asarray(xyxy, dtype=np.float64).reshape(-1, 4)
         n = len(corners)
         return cls(
@@ -51,6 +60,7 @@ class Boxes:
             if labels is None
             else np.asarray(labels, dtype=np.int64).reshape(-1),
             np.ones(n) if scores is None else np.asarray(scores, dtype=np.float64).reshape(-1),
+            None if ignore is None else np.asarray(ignore, dtype=bool).reshape(-1),  # type: ignore[arg-type]
         )
 
     def __len__(self) -> int:
@@ -80,7 +90,10 @@ class Tracks:
 
 @dataclass(frozen=True)
 class Audio:
-    """A mono wave, float32 in [-1, 1], and its sampling rate in Hz."""
+    """A wave, float32 in [-1, 1], and its sampling rate in Hz.
+
+    Mono is (samples,), several channels are (samples, channels).
+    """
 
     wave: np.ndarray
     rate: int
@@ -141,6 +154,10 @@ def _numbers(item: Any) -> np.ndarray | None:
     except (ValueError, TypeError):
         return None
     return array if array.dtype.kind in "fiub" else None
+
+
+def _finite(array: np.ndarray) -> bool:
+    return array.dtype.kind != "f" or bool(np.isfinite(array).all())
 
 
 def _table(item: Any, *widths: int) -> np.ndarray | None:
@@ -351,7 +368,8 @@ class _Rows(Kind):
             return f"{described(item)}; {self.right}"
         parts = {name: getattr(item, name) for name in self.columns}
         if len({len(part) for part in parts.values()}) > 1:
-            *most, last = (f"{len(part)} {ROWS_OF[name]}" for name, part in parts.items())
+            named = {n: len(p) for n, p in parts.items() if n != "ignore" or len(p) != len(item)}
+            *most, last = (f"{count} {ROWS_OF.get(name, name)}" for name, count in named.items())
             return f"has {', '.join(most)} and {last}"
         if not all(np.isfinite(part).all() for part in parts.values()):
             return "has a NaN or infinite corner or score"
@@ -367,22 +385,25 @@ class _Rows(Kind):
 
     def unpack(self, parts: Parts) -> Sequence[Any]:
         places = spans_between(parts["offsets"])
-        return [self.type(*(parts[c][s] for c in self.columns)) for s in places]
+        # Traces written before boxes could be ignored have no column of it.
+        known = [c for c in self.columns if c in parts]
+        return [self.type(**{c: parts[c][s] for c in known}) for s in places]
 
 
-ROWS_OF = {"xyxy": "boxes", "labels": "labels", "scores": "scores", "step": "steps", "ids": "ids"}
+ROWS_OF = {"xyxy": "boxes", "ignore": "marks to ignore", "step": "steps"}
+"""What rows of a column are called, if not by its name."""
 
 
 class _Boxes(_Rows):
     name = "boxes"
-    type, columns = Boxes, ("xyxy", "labels", "scores")
+    type, columns = Boxes, ("xyxy", "labels", "scores", "ignore")
     right = "boxes are a dict with boxes (x1 y1 x2 y2), labels, scores, or roadworthy.Boxes"
 
     def read(self, item: Any) -> Any:
         """A dict with boxes, labels and scores, or rows of x1 y1 x2 y2 [score [label]]."""
         if isinstance(item, Mapping):
             corners = _corners(item)
-            parts = [as_array(item.get(k)) for k in ("labels", "scores")]
+            parts = [as_array(item.get(k)) for k in ("labels", "scores", "ignore")]
             return item if corners is None else _made(Boxes.of, item, corners, *parts)
         table = None if isinstance(item, Boxes) else _table(item, 4, 5, 6)
         if table is None:
@@ -531,6 +552,63 @@ class _Image(Kind):
         return unpack_arrays(parts)
 
 
+IGNORED = 255
+"""The value of pixels in a true mask that count nowhere, as in Pascal VOC and Cityscapes."""
+
+
+class _Mask(_Image):
+    """A label image (h, w): the class index of every pixel."""
+
+    name = "mask"
+    right = (
+        "a mask is a class index for every pixel (h, w), class scores (classes, h, w) or "
+        "(h, w, classes), or one probability or logit a pixel (h, w)"
+    )
+
+    def read(self, item: Any) -> Any:
+        """A label image, out of class scores, of one channel (1 where a probability is above 0.5 or
+        a logit above 0), or of 0 and 255.
+
+        >>> MASK.read(np.array([[0.2, 0.9]])).tolist(), MASK.read(np.array([[-3.0, 2.0]])).tolist()
+        ([[0, 1]], [[0, 1]])
+        """
+        array = _numbers(item)
+        if array is None or array.ndim not in (2, 3) or not array.size or not _finite(array):
+            return item
+        if array.ndim == 3:
+            # Few classes and many pixels: the shorter of the two axes is that of the classes.
+            axis = 0 if array.shape[0] <= array.shape[2] else 2
+            count = array.shape[axis]
+            if count > 1 and array.dtype.kind in "iu":
+                return item  # a colour picture, more likely than scores
+            if count > 1:
+                return array.argmax(axis).astype(np.uint8 if count <= 256 else np.int32)
+            array = array.squeeze(axis)
+        least, most = array.min(), array.max()
+        if array.dtype.kind == "f" and not (least >= 0 and (array == np.floor(array)).all()):
+            array = array > (0.5 if least >= 0 and most <= 1 else 0)
+        elif most == IGNORED and np.isin(array, (0, IGNORED)).all():
+            array = array > 0
+        if array.dtype == bool:
+            return array.astype(np.uint8)
+        return array.astype(np.uint8 if most < 256 else np.int32) if least >= 0 else array
+
+    def problem(self, item: Any) -> str | None:
+        if isinstance(item, Unreadable):
+            return f"could not be read: {item.reason}"
+        numbers = _numbers(item)
+        if numbers is not None and not _finite(numbers):
+            return "has NaN or infinite class scores"
+        if not isinstance(item, np.ndarray) or item.ndim != 2 or item.dtype.kind not in "iu":
+            return f"{described(item)}; {self.right}"
+        if not item.size:
+            return "has no pixels"
+        return "has a class index below 0" if item.min() < 0 else None
+
+    def unpack(self, parts: Parts) -> Sequence[Any]:
+        return list(super().unpack(parts))
+
+
 class _Frames(_Image):
     """A sequence of images: the case runs one step an image."""
 
@@ -561,22 +639,23 @@ class _Audio(Kind):
     def problem(self, item: Any) -> str | None:
         if not isinstance(item, Audio):
             return f"is {type(item).__name__}, not Audio"
-        if item.wave.ndim != 1 or item.wave.size == 0:
-            return f"has a wave of shape {item.wave.shape}; one channel was expected"
-        return None if np.isfinite(item.wave).all() else "has NaN or infinite samples"
+        wave = item.wave
+        # More channels than this are samples: the axes are the wrong way round.
+        if wave.ndim not in (1, 2) or wave.size == 0 or (wave.ndim == 2 and wave.shape[1] > 32):
+            return (
+                f"has a wave of shape {wave.shape}; (samples,) or (samples, channels) was expected"
+            )
+        if wave.dtype.kind != "f":
+            return f"has a wave of type {wave.dtype}; floats from -1 to 1 were expected"
+        return None if np.isfinite(wave).all() else "has NaN or infinite samples"
 
     def pack(self, items: Sequence[Any]) -> Parts:
-        waves = [np.zeros(0, np.float32) if i is None else i.wave for i in items]
-        return {
-            "offsets": offsets_of([len(w) for w in waves]),
-            "wave": np.concatenate([np.zeros(0, np.float32), *waves]),
-            "rate": np.array([0 if i is None else i.rate for i in items], dtype=np.int64),
-        }
+        rates = np.array([0 if i is None else i.rate for i in items], dtype=np.int64)
+        return pack_arrays([None if i is None else i.wave for i in items]) | {"rate": rates}
 
     def unpack(self, parts: Parts) -> Sequence[Any]:
-        rows = zip(spans_between(parts["offsets"]), parts["rate"].tolist(), strict=True)
-        # no recording has the rate 0, so it stands for None
-        return [Audio(parts["wave"][span], rate) if rate else None for span, rate in rows]
+        rows = zip(unpack_arrays(parts), parts["rate"].tolist(), strict=True)
+        return [None if wave is None else Audio(wave, rate) for wave, rate in rows]
 
 
 CLASS_SCORES = _ClassScores()
@@ -588,6 +667,7 @@ TEXT = _Text()
 GOAL = _Goal()
 EPISODE = _Episode()
 IMAGE = _Image()
+MASK = _Mask()
 FRAMES = _Frames()
 AUDIO = _Audio()
 
@@ -595,6 +675,7 @@ KINDS: dict[str, Kind] = {
     k.name: k
     for k in (CLASS_SCORES, LABEL, VECTOR, BOXES, TRACKS, TEXT, GOAL, EPISODE, IMAGE, FRAMES, AUDIO)
 }
+KINDS[MASK.name] = MASK
 
 
 @dataclass(frozen=True)
@@ -615,6 +696,7 @@ TASKS: dict[str, Task] = {
         Task("classification", IMAGE, CLASS_SCORES, LABEL, "accuracy"),
         Task("regression", IMAGE, VECTOR, VECTOR, "rmse"),
         Task("detection", IMAGE, BOXES, BOXES, "ap50"),
+        Task("segmentation", IMAGE, MASK, MASK, "mask_iou"),
         Task("tracking", FRAMES, TRACKS, TRACKS, "mota"),
         Task("speech", AUDIO, TEXT, TEXT, "wer"),
         Task("dialogue", GOAL, EPISODE, GOAL, "success_rate"),

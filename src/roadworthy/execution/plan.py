@@ -16,16 +16,28 @@ import json
 import typing
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from roadworthy import registry
-from roadworthy.cases.circumstance import Circumstance, Condition
+from roadworthy.cases.circumstance import Circumstance, Condition, Search
+from roadworthy.cases.generators import (
+    Attack,
+    Chain,
+    Generator,
+    MixturePart,
+    Mixture,
+    InvalidSource,
+    attack_sizes,
+)
+from roadworthy.cases.image.pixels import white
 from roadworthy.data.roles import check_roles
 from roadworthy.data.samples import Dataset, load
-from roadworthy.data.values import FRAMES, TASKS, Kind, Unreadable
+from roadworthy.data.values import BOXES, FRAMES, LABEL, MASK, TASKS, TRACKS, Kind, Unreadable
 from roadworthy.execution.class_order import ClassOrder, class_order, few
 from roadworthy.execution.versions import code_version, libraries, source_of, trace_version
 from roadworthy.measures import failure as failure_criteria
@@ -37,7 +49,7 @@ from roadworthy.subject.identity import SubjectEvidence, native_libraries, watch
 from roadworthy.subject.needs import Input, Passes, Request, Score
 from roadworthy.subject.passes import resolved
 from roadworthy.subject.running import error_sentence
-from roadworthy.subject.system import System
+from roadworthy.subject.system import INPUT, System
 from roadworthy.subject.trace import SYSTEM
 from roadworthy.supervisors.supervisor import Supervisor
 
@@ -77,12 +89,18 @@ class Wants:
     requests: Mapping[str, frozenset[Request]] = field(default_factory=dict)
     """By module."""
     conditions: tuple[Extra, ...] = ()
+    searches: tuple[tuple[str, Search], ...] = ()
+    """Circumstances whose samples are searched, and by which search."""
 
     def __or__(self, other: Wants) -> Wants:
         modules = dict.fromkeys([*self.requests, *other.requests])
         both = (self.requests, other.requests)
         united = {m: frozenset().union(*(w.get(m, ()) for w in both)) for m in modules}
-        return Wants(united, tuple(dict.fromkeys([*self.conditions, *other.conditions])))
+        return Wants(
+            united,
+            tuple(dict.fromkeys([*self.conditions, *other.conditions])),
+            tuple(dict.fromkeys([*self.searches, *other.searches])),
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, for a worker."""
@@ -90,7 +108,11 @@ class Wants:
             module: [[type(r).__name__, asdict(r)] for r in sorted(found, key=lambda r: r.column)]
             for module, found in self.requests.items()
         }
-        return {"requests": requests, "conditions": [list(c) for c in self.conditions]}
+        return {
+            "requests": requests,
+            "conditions": [list(c) for c in self.conditions],
+            "searches": [[c, s.name, dict(s.parameters)] for c, s in self.searches],
+        }
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Wants:
@@ -99,7 +121,8 @@ class Wants:
             module: frozenset(_REQUESTS[kind](**values) for kind, values in found)
             for module, found in content["requests"].items()
         }
-        return cls(requests, tuple(Extra(*c) for c in content["conditions"]))
+        searches = [(c, Search(n, tuple(p.items()))) for c, n, p in content["searches"]]
+        return cls(requests, tuple(Extra(*c) for c in content["conditions"]), tuple(searches))
 
 
 @dataclass(frozen=True)
@@ -175,7 +198,12 @@ class Plan:
             replace(known[extra.circumstance, extra.level], role=extra.role)
             for extra in self.wants.conditions
         ]
+        found += [Condition(name, search=search) for name, search in self.wants.searches]
         return found
+
+    def circumstance(self, name: str) -> Circumstance:
+        """One of its circumstances."""
+        return next(c for c in self.circumstances if c.name == name)
 
     def check_case_ids(self) -> None:
         """Refuse sample ids that make two cases share an id: 4~snow@2 is sample 4 under snow at level 2."""
@@ -208,7 +236,8 @@ class Plan:
         spec = self.spec.model_dump(mode="json", exclude={"execution"})
         data = {r: d.fingerprint for r, d in self.data.items()}
         content = [spec, self._subject_print, self._files, data, code_version(), libraries()]
-        return hash_of([*content, self._own_components()])
+        made = [c.transform.content for c in self.conditions if c.transform]
+        return hash_of([*content, self._own_components(), made])
 
     def _own_components(self) -> list[str]:
         """The code of what the file names as ``mine.py:name``."""
@@ -248,6 +277,8 @@ class Plan:
     def at(self, condition: Condition) -> dict[str, Callable[[Any, str, int], Any]]:
         """What happens at the subject's ports under a condition."""
         transform = condition.transform
+        if isinstance(transform, Attack):  # the inputs are attacked before they are given
+            return {}
         # Answers that were given elsewhere go by case id and never look at an input, so none has to be made for them.
         by_id = all(getattr(m, "whole_case", False) for m in self.subject.modules.values())
         if transform is None or transform.identity or by_id:
@@ -256,6 +287,67 @@ class Plan:
         return {
             condition.port: lambda value, case, step: transform.at_step(value, seed, case, step)
         }
+
+    def inputs(self, condition: Condition, start: int, stop: int) -> Any:
+        """The samples under a condition before anything happens at a port; attacked ones are float32 from 0 to 1."""
+        data, attack = self.data[condition.role], condition.transform
+        items = data.inputs[start:stop]
+        if not isinstance(attack, Attack):
+            return items
+        cases = [condition.case_id(i) for i in data.ids[start:stop]]
+        labels = np.asarray(data.targets)[start:stop]
+        return attack.images(items, labels, self.query, self.spec.seed, cases)
+
+    def given(
+        self, condition: Condition, start: int, stop: int
+    ) -> tuple[Any, dict[str, np.ndarray]]:
+        """The same as the subject takes them, and how far an attack changed them.
+
+        A model that divides by its own `scale` gets attacked images in stored units.
+        """
+        items = self.inputs(condition, start, stop)
+        if not isinstance(condition.transform, Attack):
+            return items, {}
+        sizes = attack_sizes(self.data[condition.role].inputs[start:stop], items)
+        return self.in_stored_units(items), sizes
+
+    def in_stored_units(self, images: Sequence[Any]) -> list[Any]:
+        """Attacked images, 0 to 1, as the model takes them."""
+        scaled = self._attacked_module.prepare.scale is not None
+        factor = np.float32(self.query.white if scaled else 1.0)
+        return [i if isinstance(i, Unreadable) else i * factor for i in images]
+
+    @property
+    def _attacked_module(self) -> Any:
+        (module,) = self.subject.modules.values()
+        return module
+
+    @functools.cached_property
+    def query(self) -> Any:
+        """What searches and attacks ask the subject: its scores and their gradients."""
+        images = (i for i in self.data["test"].inputs[:1] if not isinstance(i, Unreadable))
+        stored = next((np.asarray(i).dtype for i in images), np.dtype(np.uint8))
+        return self._attacked_module.query(white=white(stored))
+
+    def targets(self, condition: Condition) -> Any:
+        """The truth under a condition: boxes, masks and tracks move with the picture."""
+        data, made = self.data[condition.role], condition.transform
+        located = data.target_kind in (BOXES, MASK, TRACKS) and data.targets is not None
+        if not located or condition.port != INPUT or not isinstance(made, Chain | Mixture):
+            return data.targets
+        if not made.carries or data.targets is None:
+            return data.targets
+        return [
+            self.moved(made, target, data.inputs[row : row + 1][0], condition.case_id(name))
+            for row, (target, name) in enumerate(zip(data.targets, data.ids, strict=True))
+        ]
+
+    def moved(self, made: Chain | Mixture, target: Any, item: Any, case: str) -> Any:
+        """The target of one case whose picture was moved."""
+        first = item[0] if isinstance(item, list | tuple) and len(item) else item
+        if isinstance(first, Unreadable) or target is None:
+            return target
+        return made.carried(target, np.shape(first), self.spec.seed, case)
 
     def arriving(self, condition: Condition, case: str, item: Any, step: int | None = None) -> Any:
         """What a sample becomes under a condition, or `Unreadable` with the reason why it cannot be made.
@@ -275,6 +367,8 @@ class Plan:
         transform = condition.transform
         if transform is None or transform.identity or isinstance(item, Unreadable):
             return item
+        if isinstance(transform, Attack):  # done already, by `inputs`
+            return item
         try:
             return transform.at_step(item, self.spec.seed, case, step)
         except Exception as error:
@@ -288,14 +382,16 @@ class Plan:
     def _key_of(self, condition: Condition) -> str:
         made: Any = None
         if condition.transform is not None:
-            transform = condition.transform
-            made = [
-                transform.name,
-                dict(transform.parameters),
-                condition.port,
-                source_of(transform.component),
-            ]
-        asked = self.wants.requests
+            sources = [source_of(component) for component in condition.transform.components]
+            made = [condition.transform.content, condition.port, sources]
+        if condition.search is not None:
+            # What a search finds depends on the truth, and on which answers are wrong.
+            judged = [self.spec.measure, self.spec.failure, self.data[condition.role].fingerprint]
+            about = (
+                asdict(self.circumstance(condition.circumstance)) if condition.circumstance else {}
+            )
+            made = [condition.search.name, condition.search.parameters, about, judged]
+        asked = {} if condition.search is not None else self.wants.requests
         requests = {m: sorted(self._named(m, r) for r in rs) for m, rs in asked.items()}
         content = [
             trace_version(),
@@ -341,8 +437,9 @@ def resolve(
     wants: Wants | None = None,
 ) -> Plan:
     """Load what the file names and check that it fits together; supervisors and sections are planned by `assessment`."""
-    circumstances = _circumstances(spec)
+    circumstances, prepared = _circumstances(spec)
     sets, notes = _loaded(spec, circumstances, data)
+    notes += prepared
     notes += _training_notes(spec, sets) if subject is None else []
     evidence = SubjectEvidence()
     system = _fitting(spec, subject or load_subject(spec, evidence), sets["test"])
@@ -375,9 +472,11 @@ def _loaded(
     for role, content in spec.data.roles().items() if data is None else ():
         sets[role] = _load(spec, content, role, ("data", role))
     for c in circumstances:
-        if c.data is not None:
-            sets[c.role] = _load(spec, c.data, c.name, ("circumstances", c.name, "data"))
-    _check_data(spec, sets)
+        if c.own_data is not None:
+            place = ("circumstances", c.name, "data" if c.data is not None else "source")
+            sets[c.role] = _load(spec, c.own_data, c.name, place)
+    invalid = {c.role for c in circumstances if c.kind == "source"}
+    _check_data(spec, sets, invalid)
     return sets, [*sets["test"].notes, *_role_notes(spec, sets)]
 
 
@@ -389,11 +488,16 @@ def _load(
         filled.setdefault("group", spec.data.group)
     if spec.data.classes:
         filled.setdefault("classes", tuple(spec.data.classes))
+    # One COCO file holds boxes and masks: the task says which are the targets.
+    kind = spec.task.target.name
+    for loader in (c for n, c in registry.components("loaders").items() if n in filled):
+        if "targets" in loader.parameters and kind in loader.traits["gives"]["targets"]:
+            filled.setdefault("targets", kind)
     with spec.located(place):
         return load(filled, base=spec.base, name=name)
 
 
-def _check_data(spec: Assessment, sets: Mapping[str, Dataset]) -> None:
+def _check_data(spec: Assessment, sets: Mapping[str, Dataset], invalid: Collection[str]) -> None:
     for role, dataset in sets.items():
         place = (
             ("data", role)
@@ -402,7 +506,7 @@ def _check_data(spec: Assessment, sets: Mapping[str, Dataset]) -> None:
         )
         if len(dataset) == 0:
             raise spec.error(place, "the data set is empty; nothing can be assessed on it")
-        if dataset.targets is None and role != "operational":
+        if dataset.targets is None and role != "operational" and role not in invalid:
             raise spec.error(place, "has no targets (labels); what is judged must have them")
 
 
@@ -464,22 +568,43 @@ def _fitting(spec: Assessment, system: System, data: Dataset) -> System:
     return adjusted
 
 
-def _circumstances(spec: Assessment) -> list[Circumstance]:
-    found = []
+def _circumstances(spec: Assessment) -> tuple[list[Circumstance], list[str]]:
+    """The circumstances, checked, and what their transforms have to say of their parameters."""
+    found: dict[str, Circumstance] = {}
+    notes: list[str] = []
     for name, content in spec.circumstances.items():
-        values = content.model_dump()
+        values = content.model_dump(exclude={"mixture"})
         values["levels"] = tuple(values["levels"])
-        circumstance = Circumstance(name, **values)
-        key = "parameters" if content.parameters else "levels"
+        values["transforms"] = None if content.transforms is None else tuple(content.transforms)
+        if content.mixture is not None:
+            values["mixture"] = tuple(spec.mixed(name))
+            values["exclusive"] = tuple(map(tuple, spec.exclusive))
+        found[name] = Circumstance(name, base=spec.base, **values)
+    for name, circumstance in found.items():
+        if circumstance.mixture is not None:
+            members = [found[n] for n in circumstance.mixture]
+            parts = tuple(
+                MixturePart(c.name, c.probability or 0.0, tuple(c.chains())) for c in members
+            )
+            found[name] = replace(circumstance, members=parts)
+        key = "parameters" if circumstance.parameters else "levels"
         with spec.located(("circumstances", name, key)):
-            for transform in circumstance.transforms() if content.transform else ():
-                needed = registry.missing(transform.component)
-                if needed:
-                    raise spec.error(("circumstances", name, "transform"), needed)
-                if not transform.identity:
-                    transform.component.check(transform.parameters)
-        found.append(circumstance)
-    return found
+            for generator in found[name].generators():
+                notes += _prepared(spec, found[name], generator)
+    return list(found.values()), notes
+
+
+def _prepared(spec: Assessment, circumstance: Circumstance, generator: Generator) -> list[str]:
+    """Refuse one that cannot be used here, or with these parameters; what it has to say of them."""
+    for component in generator.components:
+        needed = registry.missing(component)
+        if needed:
+            place = ("circumstances", circumstance.name, circumstance.made_by)
+            raise spec.error(place, needed)
+    if isinstance(generator, Attack | InvalidSource):
+        generator.components[0].check(generator.parameters)
+    parts = generator.parts if isinstance(generator, Chain) else ()
+    return [note for part in parts for note in part.prepare()]
 
 
 def _check_circumstances(
@@ -495,22 +620,33 @@ def _check_circumstances(
                     (*place, "where"),
                     f"{int(keep.sum())} of {len(test)} cases match; nothing to compare",
                 )
-        if c.transform is None:
+        if not c.generators():
             continue
         if c.port not in system.ports:
             raise spec.error(
                 (*place, "port"),
                 f"the subject has no port {c.port!r}{did_you_mean(c.port, system.ports)}; it has: {', '.join(system.ports)}",
             )
-        kind = system.kind_at(c.port)
-        transform = c.transforms()[0]
-        if not transform.applies_to(kind):
-            ports = [p for p in system.ports if transform.applies_to(system.kind_at(p))]
+        kind, made = system.kind_at(c.port), c.generators()[0]
+        if not made.applies_to(kind):
+            ports = [p for p in system.ports if made.applies_to(system.kind_at(p))]
             hint = f"; it could act at: {', '.join(ports)}" if ports else ""
+            of = ", ".join(dict.fromkeys(k.traits.get("of", "image") for k in made.components))
             raise spec.error(
-                (*place, "transform"),
-                f"{c.transform} changes {transform.kind.name}, but {kind.name} flows at {c.port}{hint}",
+                (*place, c.made_by),
+                f"{made.components[0].name} changes {of}, but {kind.name} flows at {c.port}{hint}",
             )
+        if isinstance(made, Attack):
+            _check_attack(spec, place, system, test)
+
+
+def _check_attack(spec: Assessment, place: tuple[str, ...], system: System, test: Dataset) -> None:
+    """Attacks need one module that gives gradients, images and labels."""
+    reason = system.offers_query()
+    if test.target_kind is not LABEL:
+        reason = "the data has no class labels"
+    if reason:
+        raise spec.error((*place, "attack"), f"not applicable: {reason}")
 
 
 def _measure(spec: Assessment, system: System, test: Dataset) -> Callable[..., Any]:

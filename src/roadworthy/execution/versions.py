@@ -38,6 +38,8 @@ LIBRARIES = (
     "pillow",
     "rapidfuzz",
     "sacrebleu",
+    "soxr",
+    "python-stretch",
 )
 """Distributions whose version changes the last bits of a case or of an answer."""
 MOST_FILES = 1000
@@ -46,13 +48,13 @@ MOST_FILES = 1000
 @functools.cache
 def code_version() -> str:
     """The package's version and a hash of all its code: names a run, and stands in its record."""
-    return f"{roadworthy.__version__}+{_hash_of(ROOT.rglob('*.py'), ROOT)}"
+    return f"{roadworthy.__version__}+{_hash_of(_code(ROOT), ROOT)}"
 
 
 @functools.cache
 def trace_version() -> str:
     """The package's version and a hash of the code that a trace depends on: part of a chunk's key."""
-    files = [p for room in BEHIND_TRACES for p in (ROOT / room).rglob("*.py")]
+    files = [p for room in BEHIND_TRACES for p in _code(ROOT / room)]
     return f"{roadworthy.__version__}+{_hash_of([*files, ROOT / 'registry.py'], ROOT)}"
 
 
@@ -88,6 +90,11 @@ def source_of(component: Component) -> str:
     except (OSError, TypeError):
         text = component.name
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def _code(folder: Path) -> list[Path]:
+    """Python files, and the texts beside them (words that transforms read)."""
+    return [p for ending in ("*.py", "*.txt") for p in folder.rglob(ending)]
 
 
 def _hash_of(files: Iterable[Path], root: Path) -> str:

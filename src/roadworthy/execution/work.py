@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from roadworthy.execution.plan import Chunk, Plan
+from roadworthy.execution.searching import SEARCHES
 from roadworthy.registry import register
 from roadworthy.store import ChunkCache
 from roadworthy.subject.identity import watching
@@ -48,12 +49,18 @@ class Done:
 
 
 def compute(plan: Plan, chunk: Chunk) -> Trace:
-    """Run the subject on a chunk's cases."""
+    """Run the subject on a chunk's cases, or search its samples."""
     data = plan.data[chunk.condition.role]
     ids = [chunk.condition.case_id(i) for i in data.ids[chunk.start : chunk.stop]]
-    cases = Cases(ids, data.inputs[chunk.start : chunk.stop], plan.spec.seed)
+    if chunk.condition.search is not None:
+        with watching(plan.evidence):
+            return SEARCHES[chunk.condition.search.name](plan, chunk, ids)
     with watching(plan.evidence):
-        return plan.subject.run(cases, plan.wants.requests, plan.at(chunk.condition))
+        given, sizes = plan.given(chunk.condition, chunk.start, chunk.stop)
+        cases = Cases(ids, given, plan.spec.seed)
+        trace = plan.subject.run(cases, plan.wants.requests, plan.at(chunk.condition))
+    trace[SYSTEM].columns.update(sizes)
+    return trace
 
 
 def may_pass(error: str) -> bool:

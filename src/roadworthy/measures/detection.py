@@ -6,6 +6,10 @@ weights, so a bootstrap repeats only the cheap half: an image of weight 2 counts
 twice. Detections of equal score are taken together, since no threshold can part them; COCO takes
 them in the order of the files, which makes its value depend on that order.
 
+An object with `ignore` is neither found nor missed. A detection that found no object and lies in
+such a region of its class (intersection over its own area at least the IoU asked for, COCO's rule
+for crowds) is left out: it is neither right nor false.
+
 A case's error is the share ``(missed + false) / (2 found + missed + false)`` at `min_score`, which
 is 1 - F1; it fails when an object is missed or a detection is false at that score. A case without
 answer has found nothing, has made as many false detections as the worst answer, has the error 1 and
@@ -46,7 +50,10 @@ _PAIRS_AT_ONCE = 2_000_000
 
 @dataclass(frozen=True)
 class Matched:
-    """Detections and objects of all cases, both in case order, and what became of them."""
+    """Detections and objects of all cases, both in case order, and what became of them.
+
+    Detections in regions to ignore are left out; the regions stay among the objects, `ignored`.
+    """
 
     case: np.ndarray
     label: np.ndarray
@@ -57,6 +64,8 @@ class Matched:
     truth_label: np.ndarray
     found_at: np.ndarray
     """Score of the detection that found the object; minus infinity for none."""
+    ignored: np.ndarray
+    """Whether the object is a region to ignore."""
     answered: np.ndarray
 
     def take(self, rows: np.ndarray) -> Matched:
@@ -71,27 +80,30 @@ class Matched:
             truth_case,
             self.truth_label[truths],
             self.found_at[truths],
+            self.ignored[truths],
             self.answered[rows],
         )
 
     def counts(self, min_score: float) -> MatchCounts:
-        """Objects, found objects and false detections of each case, of detections at or above a
-        score."""
+        """Objects, found objects, false detections and ignored objects of each case, of detections
+        at or above a score."""
         n = len(self.answered)
         kept = self.score >= min_score
         return MatchCounts(
-            np.bincount(self.truth_case, minlength=n).astype(np.float64),
+            np.bincount(self.truth_case[~self.ignored], minlength=n).astype(np.float64),
             np.bincount(self.case[kept & self.hit], minlength=n).astype(np.float64),
             np.bincount(self.case[kept & ~self.hit], minlength=n).astype(np.float64),
+            np.bincount(self.truth_case[self.ignored], minlength=n).astype(np.float64),
         )
 
 
 class MatchCounts(NamedTuple):
-    """By case: true objects, those found, and detections that found none."""
+    """By case: true objects, those found, detections that found none, and objects to ignore."""
 
     objects: np.ndarray
     found: np.ndarray
     false: np.ndarray
+    ignored: np.ndarray
 
 
 class _Pairs(NamedTuple):
@@ -128,19 +140,24 @@ def match(
         found = {part: found[part][keep] for part in ("xyxy", "labels", "scores")}
         case = case[keep]
     pairs = _candidates(found, case, truth, truth_case, min(iou, 1 - 1e-10))
-    partner = _greedy(pairs, found["scores"], len(truth_case))
+    real = ~truth["ignore"][pairs.truth]
+    partner = _greedy(_Pairs(*(column[real] for column in pairs)), found["scores"], len(truth_case))
     hit = np.zeros(len(case), dtype=bool)
     hit[partner[partner >= 0]] = True
     found_at = np.full(len(truth_case), -np.inf)
     found_at[partner >= 0] = found["scores"][partner[partner >= 0]]
+    judged = np.ones(len(case), dtype=bool)
+    judged[pairs.detection[~real]] = False
+    judged |= hit
     return Matched(
-        case,
-        found["labels"],
-        found["scores"],
-        hit,
+        case[judged],
+        found["labels"][judged],
+        found["scores"][judged],
+        hit[judged],
         truth_case,
         truth["labels"],
         found_at,
+        truth["ignore"],
         answered(outputs),
     )
 
@@ -178,7 +195,8 @@ def _best_of_each(case: np.ndarray, found: Parts, most: int) -> np.ndarray:
 def _candidates(
     found: Parts, case: np.ndarray, truth: Parts, truth_case: np.ndarray, least: float
 ) -> _Pairs:
-    """Pairs of one image and class whose IoU is at least `least`."""
+    """Pairs of one image and class whose IoU, in a region to ignore the share of the detection that
+    lies in it, is at least `least`."""
     classes = int(max(found["labels"].max(initial=0), truth["labels"].max(initial=0))) + 1
     key, truth_key = case * classes + found["labels"], truth_case * classes + truth["labels"]
     by_key = np.argsort(truth_key, kind="stable")
@@ -188,7 +206,11 @@ def _candidates(
     for block in _blocks(lengths):
         detection = np.repeat(np.arange(block.start, block.stop), lengths[block])
         object_ = by_key[_ranges(start[block], lengths[block])]
-        overlap = box_iou(found["xyxy"][detection], truth["xyxy"][object_])
+        overlap = box_iou(
+            found["xyxy"][detection],
+            truth["xyxy"][object_],
+            of_first=truth["ignore"][object_] if truth["ignore"].any() else None,
+        )
         near = overlap >= least
         kept.append(_Pairs(detection[near], object_[near], overlap[near]))
     return _Pairs(*(np.concatenate(column) for column in zip(*kept, strict=True)))
@@ -256,7 +278,7 @@ def recall(
     No answer misses all objects, one at least.
     """
     matched = match(outputs, targets, iou=iou)
-    objects, found, _ = matched.counts(min_score)
+    objects, found, *_ = matched.counts(min_score)
     objects = np.where(matched.answered, objects, np.maximum(objects, 1.0))
     missed = objects - found
     error = np.where(matched.answered, missed / np.maximum(objects, 1.0), 1.0)
@@ -280,7 +302,7 @@ def precision(
     Or as many as the answer with most false detections has of them, if that is more.
     """
     matched = match(outputs, targets, iou=iou)
-    _, found, false = matched.counts(min_score)
+    _, found, false, _ = matched.counts(min_score)
     return of_ratio(
         (found, false),
         matched.answered,
@@ -323,7 +345,7 @@ def _average_precision(matched: Matched, min_score: float) -> Scored:
             return float(np.mean(known))
         return 0.0 if silent > 0 else float("nan")
 
-    objects, found, false = matched.counts(min_score)
+    objects, found, false, _ = matched.counts(min_score)
     wrong = objects - found + false
     error = np.where(matched.answered, wrong / np.maximum(wrong + 2 * found, 1.0), 1.0)
     return OverClasses(
@@ -341,18 +363,19 @@ def _curves(matched: Matched) -> list[_Curve]:
     order = np.lexsort((-matched.score, matched.label))
     labels = matched.label[order]
     curves = []
-    for label in np.unique(matched.truth_label):
+    truth_case, truth_label = (
+        c[~matched.ignored] for c in (matched.truth_case, matched.truth_label)
+    )
+    for label in np.unique(truth_label):
         own = order[
             np.searchsorted(labels, label, side="left") : np.searchsorted(
                 labels, label, side="right"
             )
         ]
         ends = np.flatnonzero(np.diff(matched.score[own], append=-np.inf) != 0) if len(own) else own
-        truth_case = matched.truth_case[matched.truth_label == label]
+        objects = truth_case[truth_label == label]
         case, hit = matched.case[own], matched.hit[own]
-        curves.append(
-            _Curve(case, hit.astype(np.float64), ends, truth_case, _false_ranks(case, hit))
-        )
+        curves.append(_Curve(case, hit.astype(np.float64), ends, objects, _false_ranks(case, hit)))
     return curves
 
 

@@ -138,7 +138,7 @@ def _missed(cases: _Cases, criterion: Mapping[str, Any]) -> np.ndarray:
     if not all(isinstance(target, Boxes) for target in cases.targets):
         raise CriterionError("failure: missed is for boxes; these targets are of another kind")
     found = match(cases.outputs, cases.targets, iou=float(criterion.get("iou", 0.5)))
-    lost = found.found_at < float(criterion.get("min_score", 0.5))
+    lost = (found.found_at < float(criterion.get("min_score", 0.5))) & ~found.ignored
     if criterion["missed"] is not True:
         lost &= np.isin(found.truth_label, _indices(criterion["missed"], cases.classes, "missed"))
     lost &= _where_objects(cases, criterion, found.truth_case)

@@ -339,14 +339,14 @@ def _counted(scored: Scored) -> np.ndarray:
 
 
 def kind_of(scored: Scored) -> RatioKind:
-    """What a ratio sums: a share of its denominators, counts of events, or real numbers."""
+    """What a ratio sums: a share of its denominators (of trials, or any part), counts of events, or real numbers."""
     above, below = scored.numerator, scored.denominator
     assert above is not None and below is not None
-    if scored.limits == (0.0, 1.0) and bool(((above >= 0) & (above <= below)).all()):
-        return "share"
     whole = bool(
         (above == np.floor(above)).all() and (below == np.floor(below)).all() and (above >= 0).all()
     )
+    if scored.limits == (0.0, 1.0) and bool(((above >= 0) & (above <= below)).all()):
+        return "share" if whole else "bounded"
     # A mean of whole numbers (turns, errors in whole degrees) has no trials that its events could fill.
     trials = scored.scale is complement or (scored.scale is None and bool((below != 1).any()))
     return "count" if whole and trials else "real"
@@ -395,7 +395,7 @@ def _of_changes(
 
     (above, below), (before, _) = _columns(first), _columns(second)
     kind: Literal["count", "share"] = (
-        "share" if kind_of(first) == kind_of(second) == "share" else "count"
+        "count" if "count" in (kind_of(first), kind_of(second)) else "share"
     )
     falling = first.scale is not None
     inner = _MIRRORED[sided] if falling else sided

@@ -146,6 +146,12 @@ class Scored:
         )
 
     @classmethod
+    def undefined(cls, n: int) -> Scored:
+        """Of inputs that have no right answer: the measure has no value, and whatever is answered is wrong."""
+        nothing = np.full(n, np.nan)
+        return cls(nothing, np.ones(n, dtype=bool), "free", lambda weights: float("nan"))
+
+    @classmethod
     def ratio(
         cls,
         numerator: np.ndarray,
@@ -200,6 +206,17 @@ def answered(outputs: Sequence[Any] | np.ndarray) -> np.ndarray:
             return np.ones(len(outputs), dtype=bool)
         return _without_nan(outputs)
     return np.array([not _is_missing(item) for item in outputs], dtype=bool)
+
+
+def none_if_failed(outputs: Any, ok: np.ndarray) -> Any:
+    """Outputs with "no answer" where a row failed: None, or a row of NaN."""
+    if isinstance(outputs, np.ndarray):
+        if ok.all():
+            return outputs
+        found = np.array(outputs)
+        found[~ok] = np.nan
+        return found
+    return [item if sound else None for item, sound in zip(outputs, ok, strict=True)]
 
 
 def _flat(values: np.ndarray) -> np.ndarray:

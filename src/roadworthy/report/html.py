@@ -68,6 +68,7 @@ class ShownPair:
     pair: Pair
     original: str
     made: str
+    truth: str = ""
 
     @property
     def pixelated(self) -> bool:
@@ -104,6 +105,7 @@ def _rendered(run: Record, blocks: Sequence[Block], media: Mapping[int, ShownPai
         most_notes=wording.MOST_NOTES,
         media=media,
         dropped=0 if media is None else pairs - len(media),
+        legend=_legend(run),
         style=palette.css() + _asset("report.css") + _foot(run),
         script=script,
         script_hash=f"sha256-{digest}",
@@ -115,6 +117,13 @@ def _foot(run: Record) -> str:
     named = f"{run.name} {run.subject.version}".strip()
     words = re.sub(r"[^\w .,@+-]", " ", f"{named}, run {run.key[:12]}")
     return f'@page{{@bottom-left{{content:"{words}";font:8pt sans-serif;color:#56616e}}}}'
+
+
+def _legend(run: Record) -> str:
+    """The colours of masks; class 0 has none."""
+    data = run.data.get("test")
+    names = (data and data.classes) or [f"class {i}" for i in range(5)]
+    return ", ".join(f"{n} {colour}" for n, colour in zip(names[1:], palette.MASKS, strict=False))
 
 
 def _facts(run: Record) -> list[tuple[str, str, list[str], str]]:
@@ -147,10 +156,11 @@ def _embedded(run: Record, blocks: Sequence[Block], budget: int) -> dict[int, Sh
     galleries = [b.pairs for b in blocks if isinstance(b, Pictures)]
     queue = [pair for turn in zip_longest(*galleries) for pair in turn if pair is not None]
     for pair in queue:
-        cost = sum(_cost(run, name) for name in (pair.original, pair.made))
+        names = (pair.original, pair.made, pair.truth_overlay)
+        cost = sum(_cost(run, name) for name in names)
         if cost <= left:
             left -= cost
-            chosen[id(pair)] = ShownPair(pair, _uri(run, pair.original), _uri(run, pair.made))
+            chosen[id(pair)] = ShownPair(pair, *(_uri(run, name) for name in names))
     return chosen
 
 

@@ -22,7 +22,7 @@ import typing
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -35,6 +35,7 @@ from pydantic import (
 )
 
 from roadworthy import registry
+from roadworthy.cases.circumstance import MADE_BY
 from roadworthy.data.values import TASKS, Task
 from roadworthy.measures import for_values
 from roadworthy.registry import did_you_mean
@@ -70,10 +71,27 @@ class Strict(BaseModel):
 
 
 class CircumstanceSpec(Strict):
-    """A condition of use: exactly one of transform, where, data."""
+    """A condition of use: exactly one of transform, transforms, attack, source, mixture, where, data."""
 
     transform: str | None = Field(
         None, description="A registered transform; `roadworthy list transforms` shows them"
+    )
+    transforms: list[str | dict[str, int | dict[str, Any]]] | None = Field(
+        None,
+        min_length=1,
+        description="Several in a row: [rain, {motion_blur: 2}]; those without a number follow levels",
+    )
+    attack: str | None = Field(
+        None, description="A registered attack on a torch classifier; `roadworthy list attacks`"
+    )
+    source: str | dict[str, Any] | None = Field(
+        None,
+        description="Inputs without a right answer: a registered source (`roadworthy list sources`), or another data set",
+    )
+    mixture: list[str] | Literal["all"] | None = Field(
+        None,
+        description="Other circumstances as they are met in use, by their probabilities; all: every one that has a "
+        "transform and a probability",
     )
     parameters: dict[str, Any] = Field(
         default_factory=dict, description="Instead of levels: the transform's own arguments"
@@ -93,22 +111,60 @@ class CircumstanceSpec(Strict):
     severity: Factor | None = Field(
         None, description="Severity of harm: 1 insignificant to 5 catastrophic"
     )
+    breaks_at: bool = Field(
+        False, description="Search the smallest strength at which each case fails"
+    )
     description: str = ""
 
     @model_validator(mode="after")
     def _one_kind(self) -> CircumstanceSpec:
-        given = [k for k in ("transform", "where", "data") if getattr(self, k) is not None]
+        given = [k for k in MADE_BY if getattr(self, k) is not None]
         if len(given) != 1:
             raise ValueError(
-                f"has {' and '.join(given) or 'none'} of transform, where and data; give exactly one"
+                f"has {' and '.join(given) or 'none'} of {', '.join(MADE_BY)}; give exactly one"
             )
-        if self.transform and not self.levels and not self.parameters:
+        made = given[0]
+        if made == "transform" and not self.levels and not self.parameters:
             raise ValueError("a transform needs levels, such as [1, 2, 3], or parameters")
         if self.levels and self.parameters:
             raise ValueError("give levels or parameters, not both")
-        if self.levels and not self.transform:
-            raise ValueError("levels belong to a transform")
+        if self.levels and made not in ("transform", "transforms", "attack"):
+            raise ValueError("levels belong to transforms and attacks")
+        if self.parameters and made not in ("transform", "attack", "source"):
+            raise ValueError("parameters belong to one transform, attack or source")
+        if self.breaks_at and made not in ("transform", "attack"):
+            raise ValueError("breaks_at searches the strength of one transform or attack")
+        if self.probability is not None and made == "mixture":
+            raise ValueError("a mixture has the probabilities of its circumstances; leave it out")
+        if any(isinstance(part, dict) and len(part) != 1 for part in self.transforms or ()):
+            raise ValueError("an entry of transforms is a name, or {name: level or parameters}")
         return self
+
+    def components(self) -> list[tuple[str, str, Place]]:
+        """The registered components that it names: type, name, and the key where it stands."""
+        found: list[tuple[str, str, Place]] = []
+        if self.transform:
+            found.append(("transforms", self.transform, ("transform",)))
+        for i, part in enumerate(self.transforms or ()):
+            found.append(
+                (
+                    "transforms",
+                    next(iter(part)) if isinstance(part, dict) else part,
+                    ("transforms", i),
+                )
+            )
+        if self.attack:
+            found.append(("attacks", self.attack, ("attack",)))
+        if isinstance(self.source, str):
+            found.append(("sources", self.source, ("source",)))
+        return found
+
+
+class Mixtures(NamedTuple):
+    """Names of circumstances that mix others, and of those that are mixed."""
+
+    names: set[str]
+    members: set[str]
 
 
 class ClaimSpec(Strict):
@@ -235,6 +291,10 @@ class Assessment(Strict):
     )
     failure: dict[str, Any] | None = Field(None, description="Which outputs count as wrong")
     circumstances: dict[str, CircumstanceSpec] = Field(default_factory=dict)
+    exclusive: list[list[str]] = Field(
+        default_factory=list,
+        description="Circumstances of which at most one is met at a time: [[fog, rain]]",
+    )
     slices: list[str] = Field(default_factory=list, description="Metadata columns, or label")
     smallest_slice: int = Field(
         30, ge=1, description="Slices with fewer cases are shown but not judged"
@@ -276,8 +336,9 @@ class Assessment(Strict):
         spec._document = document
         spec._load_measure()
         for circumstance in spec.circumstances.values():
-            if circumstance.transform and is_own(circumstance.transform):
-                own_component("transforms", circumstance.transform, spec.base)
+            for room, name, _ in circumstance.components():
+                if is_own(name):
+                    own_component(room, name, spec.base)
         return spec
 
     @classmethod
@@ -402,10 +463,9 @@ class Assessment(Strict):
         self._load_measure()
         for name, circumstance in self.circumstances.items():
             self._check_circumstance_name(name, circumstance)
-            if circumstance.transform:
-                self._check_registered(
-                    "transforms", circumstance.transform, ("circumstances", name, "transform")
-                )
+            for room, component, place in circumstance.components():
+                self._check_registered(room, component, ("circumstances", name, *place))
+        self._check_mixtures()
         for i, entry in enumerate(self.supervisors):
             self._check_registered("supervisors", supervisor_name(entry), ("supervisors", i))
         seen: set[str] = set()
@@ -421,6 +481,62 @@ class Assessment(Strict):
                     ("claims", i, "circumstance"),
                     f"there is no circumstance {claim.circumstance!r}{did_you_mean(claim.circumstance, self.circumstances)}",
                 )
+
+    @property
+    def mixtures(self) -> Mixtures:
+        """Circumstances that mix others, and those that are mixed."""
+        names = [name for name, c in self.circumstances.items() if c.mixture is not None]
+        return Mixtures(set(names), {n for name in names for n in self.mixed(name)})
+
+    def mixed(self, name: str) -> list[str]:
+        """The circumstances of a mixture, in the order of the file."""
+        mixture = self.circumstances[name].mixture
+        made = [
+            n
+            for n, c in self.circumstances.items()
+            if (c.transform or c.transforms) and c.probability is not None and c.port == "input"
+        ]
+        return made if mixture == ALL else [n for n in self.circumstances if n in (mixture or ())]
+
+    def _check_mixtures(self) -> None:
+        """Mixtures and exclusive groups name circumstances that can be mixed, with probabilities that can be met."""
+        stated = {n: c.probability for n, c in self.circumstances.items()}
+        seen: set[str] = set()
+        for i, group in enumerate(self.exclusive):
+            for name in group:
+                if name not in stated or name in seen:
+                    what = "is in two groups" if name in seen else "is no circumstance"
+                    raise self.error(
+                        ("exclusive", i), f"{name!r} {what}{did_you_mean(name, stated)}"
+                    )
+                seen.add(name)
+            total = sum(stated[name] or 0.0 for name in group)
+            if total > 1.0 + 1e-6:
+                raise self.error(
+                    ("exclusive", i),
+                    f"the probabilities of {', '.join(group)} sum to {total:g}; of exclusive circumstances at most 1",
+                )
+        mixing = [name for name, c in self.circumstances.items() if c.mixture is not None]
+        for name in mixing[1:]:
+            raise self.error(
+                ("circumstances", name, "mixture"), f"{mixing[0]} is a mixture too; keep one"
+            )
+        for name in mixing:
+            circumstance, place = self.circumstances[name], ("circumstances", name, "mixture")
+            if not self.mixed(name):
+                raise self.error(
+                    place, "there is no circumstance with a transform and a probability"
+                )
+            listed = circumstance.mixture
+            for other in listed if isinstance(listed, list) else ():
+                known = self.circumstances.get(other)
+                if known is None:
+                    hint = did_you_mean(other, self.circumstances)
+                    raise self.error(place, f"there is no circumstance {other!r}{hint}")
+                if not (known.transform or known.transforms) or known.port != "input":
+                    raise self.error(place, f"{other} is no transform of inputs; leave it out")
+                if known.probability is None:
+                    raise self.error(place, f"{other} has no probability; add it")
 
     def _load_measure(self) -> None:
         named = (

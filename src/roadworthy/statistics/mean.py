@@ -45,7 +45,7 @@ from .clusters import (
 )
 from .interval import Interval
 
-RatioKind = Literal["real", "count", "share"]
+RatioKind = Literal["real", "count", "share", "bounded"]
 
 
 def whole_line(confidence: float, method: str) -> Interval:
@@ -171,19 +171,22 @@ def ratio(
 ) -> Interval:
     """The interval for sum(numerators) / sum(denominators).
 
-    `kind` says what is summed: real numbers (Student's t), counts of events, or a share of the denominators; the
-    bounds of the last two (`rates`) hold with few events and with none.
+    `kind` says what is summed: real numbers (Student's t), counts of events, a share of the denominators that
+    counts trials, or any number between 0 and its denominator (bounded); the bounds of the last three hold with few
+    events and with none.
     """
     from .rates import count_interval, share_interval
 
     tail_probability(confidence, sided)
-    check_choice("kind", kind, ("real", "count", "share"))
+    check_choice("kind", kind, ("real", "count", "share", "bounded"))
     above = real_values(numerators, "numerators")
     below = real_values(denominators, "denominators")
     if kind == "share":
         return share_interval(above, below, groups, confidence=confidence, sided=sided)
     if kind == "count":
         return count_interval(above, below, groups, confidence=confidence, sided=sided)
+    if kind == "bounded":
+        return _bounded(above, below, groups, confidence=confidence, sided=sided)
     design = ratio_design(above, below, groups)
     if design is None:
         return whole_line(confidence, "ratio, one group with exposure: the variance is unknown")
@@ -198,3 +201,35 @@ def ratio(
         sided=sided,
         method=method,
     )
+
+
+def _bounded(
+    parts: Floats, wholes: Floats, groups: ArrayLike | None, *, confidence: float, sided: Sided
+) -> Interval:
+    """The interval for sum(parts) / sum(wholes), each part between 0 and its whole (overlap of masks).
+
+    Student's t misses such a mean if rare cases are near 0 and none was seen. So each bound takes one more group
+    that is as far off as can be, and is a quantile of the mean under Dirichlet weights (Gaffke 2005; Learned-Miller
+    and Thomas 2020), here of the beta distribution with the same mean and variance. For parts that are all 0 or whole
+    this is the interval of Clopper and Pearson, but for the n - 1 in the variance.
+    """
+    from scipy.special import betaincinv
+
+    tail = tail_probability(confidence, sided)
+    design = ratio_design(parts, wholes, groups)
+    if design is None:
+        return Interval(0.0, 1.0, float(confidence), "bounded mean, one group: no bound")
+    n = kish_size(design.sums)
+
+    def bound(estimate: float) -> float:
+        """The lower one: n groups, and one more at 0."""
+        mean = estimate * n / (n + 1.0)
+        spread = n * n * design.variance + estimate**2 * n / (n + 1.0)
+        size = max(mean * (1.0 - mean) * (n + 1.0) * (n + 2.0) / max(spread, 1e-300) - 1.0, 1e-6)
+        return float(betaincinv(mean * size, (1.0 - mean) * size, tail)) if estimate > 0 else 0.0
+
+    low, high = bound(design.estimate), 1.0 - bound(1.0 - design.estimate)
+    low, high = open_sides(low, high, sided, least=0.0, most=1.0)
+    unit = "cases" if design.distinct else "groups"
+    method = f"bounded mean, {design.groups} {unit} and one as far off as can be, beta"
+    return Interval(low, high, float(confidence), method)

@@ -32,6 +32,7 @@ from pydantic import (
 )
 
 from roadworthy import registry
+from roadworthy.cases.circumstance import CircumstanceKind
 from roadworthy.claims import Judgement
 from roadworthy.finding import Finding
 from roadworthy.statistics.interval import Interval
@@ -159,8 +160,12 @@ class CircumstanceRecord(RecordPart):
     """A condition of use: what makes it, at which levels, and how much it matters."""
 
     name: str
-    kind: Literal["transform", "filter", "dataset"] = "transform"
+    kind: CircumstanceKind = "transform"
     transform: str | None = None
+    transforms: list[str | dict[str, Any]] | None = None
+    attack: str | None = None
+    source: str | dict[str, Any] | None = None
+    mixture: list[str] | None = None
     table: str | None = None
     levels: list[float] = Field(default_factory=list)
     parameters: dict[str, dict[str, Any]] = Field(default_factory=dict, description="By level")
@@ -271,6 +276,7 @@ class Pair(RecordPart):
         default=None, description="Null where the file says of no answer that it is wrong"
     )
     original: str | None = Field(default=None, description="Path of a picture in the run folder")
+    truth_overlay: str | None = Field(default=None, description="The true mask over the case")
     made: str | None = None
     original_text: str | None = None
     made_text: str | None = None

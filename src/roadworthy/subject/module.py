@@ -64,6 +64,11 @@ def copied(value: Any) -> Any:
         return value
 
 
+def no_query(module: Any) -> str | None:
+    """Why a search cannot query a module; one that says otherwise has `offers_query` and `query`."""
+    return "it gives no gradients: attacks need one torch classifier (`torch:` under subject)"
+
+
 class SubjectError(RuntimeError):
     """The subject cannot be used as it is; the message says what it did and what was expected."""
 
@@ -238,6 +243,8 @@ class FunctionModule:
         if isinstance(request, Passes):
             return self._why_no_passes(request)
         return f"a Python function shows no {type(request).__name__.lower()}s"
+
+    offers_query = no_query
 
     def _why_no_passes(self, request: Passes) -> str | None:
         if not self.wants_rng:

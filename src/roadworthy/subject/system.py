@@ -25,7 +25,7 @@ import numpy as np
 
 from roadworthy.data.values import FRAMES, GOAL, Kind
 from roadworthy.registry import did_you_mean
-from roadworthy.subject.module import ClassNames, Module, SubjectError
+from roadworthy.subject.module import ClassNames, Module, SubjectError, no_query
 from roadworthy.subject.needs import Output, Passes, Request
 from roadworthy.subject.trace import SYSTEM, Trace
 
@@ -178,6 +178,13 @@ class System:
         if not all(refused):
             return None
         return f"no module of the system can be asked again with other generators: {refused[0]}"
+
+    def offers_query(self) -> str | None:
+        """None if a search can query its module, else the reason, as the end of "not applicable: …"."""
+        if len(self.modules) > 1:
+            return f"attacks query one network, and the system has {len(self.modules)} modules"
+        (module,) = self.modules.values()
+        return getattr(module, "offers_query", lambda: no_query(module))()  # type: ignore[no-any-return]
 
     def _run(
         self, cases: Cases, requests: Mapping[str, frozenset[Request]], at: Mapping[str, AtPort]

@@ -3,7 +3,8 @@ answer (VRO) (Wang et al. 2022, eq. 5, 6).
 
 The distance between two answers is named, or ``auto``, which takes the one that the module's kind
 of value calls its own: whether the class differs, the standard deviation of vectors, 1 - IoU of
-boxes, 1 - MOTA of tracks, 1 - BLEU of texts and episodes, the share of facts of a goal that differ.
+boxes and masks, 1 - MOTA of tracks, 1 - BLEU of texts and episodes, the share of facts of a goal
+that differ.
 Both ratios read the same passes.
 
 Where the passes come from cannot be guessed before the subject is there, so `kind` says it:

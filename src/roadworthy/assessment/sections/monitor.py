@@ -500,7 +500,8 @@ def _parts(plan: Plan, seen: Sequence[Seen]) -> list[Labelled]:
     shifted = [
         s.observed
         for s in seen[1:]
-        if not (s.condition.transform and s.condition.transform.identity)
+        # A mixture is no kind of shift of its own: its parts are calibrated by themselves.
+        if s.observed.met is None and not (s.condition.transform and s.condition.transform.identity)
     ]
     return [(CLEAN, rest), *((o.circumstance, o) for o in (*shifted, *picked))]
 

@@ -255,7 +255,9 @@ class RiskSpec(Strict):
 
 def in_use(plan: Plan, counted: Collection[str] | None = None) -> dict[str, float]:
     """The probability of each circumstance that counts; ValueError if it is unknown."""
-    stated = {c.name: c.probability for c in plan.circumstances}
+    mixed = plan.spec.mixtures
+    stated = {c.name: c.probability for c in plan.circumstances if c.name not in mixed.members}
+    stated |= {c.name: c.met_in_use for c in plan.circumstances if c.name in mixed.names}
     return weighed(stated, _usual(plan), _rate(plan), stated if counted is None else counted)
 
 
@@ -439,11 +441,13 @@ class Risk(Section):
             raise spec.error(
                 (KEY, "supervisor"), f"{risk.supervisor!r} is not among the supervisors{near}"
             )
-        given = [c.probability for c in spec.circumstances.values() if c.probability is not None]
-        if sum(given) > 1 + 1e-9:
+        alone = [c for name, c in spec.circumstances.items() if name not in spec.mixtures.members]
+        total = sum(c.probability for c in alone if c.probability is not None)
+        if total > 1 + 1e-9:
             raise spec.error(
                 ("circumstances",),
-                f"their probabilities add up to {sum(given):g}; for a risk they exclude each other, at most 1",
+                f"their probabilities add up to {total:g}; for a risk they exclude each other, at most 1. If they occur "
+                "together, add a circumstance `operation: {mixture: all}`",
             )
         for i in claims:
             _check_claim(spec, risk, i)
@@ -576,7 +580,7 @@ def expected_cost(
 def _kinds(plan: Plan, clean: Observed, others: Sequence[Observed]) -> list[tuple[Observed, float]]:
     """Clean first, then every circumstance at every level, each with its probability in use."""
     each = in_use(plan, {o.circumstance for o in others if len(o)})
-    found = [o for o in others if o.circumstance in each]
+    found = [o.shifted() for o in others if o.circumstance in each]
     levels = Counter(o.circumstance for o in found)
     weights = [(o, each[o.circumstance] / levels[o.circumstance]) for o in found]
     # What a filter picks out is counted under its own name, not among the rest as well.

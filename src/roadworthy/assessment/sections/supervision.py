@@ -300,7 +300,7 @@ class SupervisionSection(Section):
             notes += [
                 f"{c.name} has data of its own, none of which chose the thresholds."
                 for c in plan.circumstances
-                if c.kind == "dataset"
+                if c.own_data is not None
             ]
         elif observed.supervisors.labels and "calibration" not in plan.data:
             notes.append(NO_THRESHOLDS)

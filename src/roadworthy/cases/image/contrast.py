@@ -22,12 +22,10 @@ TABLES = {
 }
 
 
-@transform("contrast", of=IMAGE, tables=TABLES)
-@on_pixels
+@transform("contrast", of=IMAGE, tables=TABLES, identity={"factor": 1.0})
+@on_pixels(factor=(0, None))
 def contrast(image: np.ndarray, rng: np.random.Generator, *, factor: float) -> np.ndarray:
     """Every pixel moves towards its channel's mean."""
-    if not factor >= 0:
-        raise ValueError(f"contrast: factor is {factor}; 0 (a flat image) or more was expected")
     if image.dtype == np.uint8 and factor <= 1:
         return _of_bytes(image, factor)
     mean = image.mean(axis=(0, 1), keepdims=True, dtype=np.float64)

@@ -23,14 +23,10 @@ TABLES = {
 }
 
 
-@transform("gaussian_noise", of=IMAGE, tables=TABLES)
-@on_pixels
+@transform("gaussian_noise", of=IMAGE, tables=TABLES, identity={"scale": 0.0})
+@on_pixels(scale=(0, None))
 def gaussian_noise(image: np.ndarray, rng: np.random.Generator, *, scale: float) -> np.ndarray:
     """A normal number is added to every pixel and channel."""
-    if not scale >= 0:
-        raise ValueError(
-            f"gaussian_noise: scale is {scale}; a standard deviation of 0 or more was expected"
-        )
     noisy = np.empty_like(image)
     for rows in strips(image):
         noise = rng.standard_normal(image[rows].shape, dtype=np.float32)

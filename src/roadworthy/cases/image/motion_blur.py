@@ -3,6 +3,8 @@
 The blur is ImageMagick's: a pixel becomes the mean of the 2 x `radius` + 1 pixels that follow it on a line, with the
 weights of one half of a Gaussian of width `sigma`, exp(-i^2 / 2 sigma^2). The line's angle is drawn between -45 and 45
 degrees, once for a case: the frames of a video are smeared the same way. Beyond its edge the image goes on with the edge.
+The blur is one-sided, so that objects move, at level 5 by 11 pixels: a box drawn before no longer fits. `centred` moves the
+streak back by its centre of mass, to the nearest pixel, and leaves objects in place: use it to test detectors and trackers.
 
 >>> import numpy as np
 >>> dot = np.zeros((9, 9), np.uint8)
@@ -15,11 +17,19 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from roadworthy.cases.image.pixels import as_floats, as_pixels, on_pixels, opencv, strips
+from roadworthy.cases.image.pixels import (
+    as_floats,
+    as_pixels,
+    on_pixels,
+    opencv,
+    strips,
+    unit_of_size,
+)
 from roadworthy.cases.transform import transform
 from roadworthy.data.values import IMAGE
 
@@ -44,33 +54,40 @@ class _Piece(NamedTuple):
     column: int
 
 
-@transform("motion_blur", of=IMAGE, tables=TABLES, draw="case")
-@on_pixels
+@transform(
+    "motion_blur", of=IMAGE, tables=TABLES, draw="case", identity={"radius": 0, "sigma": 3.0}
+)
+@on_pixels(radius=(0, 10_000), sigma=(0.001, None))
 def motion_blur(
-    image: np.ndarray, rng: np.random.Generator, *, radius: int, sigma: float
+    image: np.ndarray,
+    rng: np.random.Generator,
+    *,
+    radius: int,
+    sigma: float,
+    centred: bool = False,
+    relative: bool = False,
 ) -> np.ndarray:
     """Every pixel is smeared along a line of random angle."""
-    return streak(image, radius=radius, sigma=sigma, angle=rng.uniform(-45.0, 45.0))
+    size, angle = unit_of_size(image, relative), rng.uniform(-45.0, 45.0)
+    return streak(
+        image, radius=round(radius * size), sigma=sigma * size, angle=angle, centred=centred
+    )
 
 
-def streak(image: np.ndarray, *, radius: int, sigma: float, angle: float) -> np.ndarray:
+def streak(
+    image: np.ndarray, *, radius: int, sigma: float, angle: float, centred: bool = False
+) -> np.ndarray:
     """The image smeared along the line of that angle in degrees; 0 looks right, 90 down."""
-    if radius < 0 or not sigma > 0:
-        raise ValueError(
-            f"the blur has radius {radius} and sigma {sigma}; 0 or more, and more than 0, were expected"
-        )
     cv2 = opencv()
     down, right = _line(2 * radius + 1, angle)
+    if centred:
+        down, right = (_about_its_centre(places, sigma) for places in (down, right))
     pieces = _pieces(down, right, sigma)
     height, width = (
         max(sizes) - 1 for sizes in zip(*(p.kernel.shape for p in pieces), strict=True)
     )
-    top, bottom, left, far_right = (
-        max(0, -down[-1]),
-        max(0, down[-1]),
-        max(0, -right[-1]),
-        max(0, right[-1]),
-    )
+    top, left = (-min(0, *places) for places in (down, right))
+    bottom, far_right = (max(0, *places) for places in (down, right))
     padded = cv2.copyMakeBorder(
         image, top, bottom + height, left, far_right + width, cv2.BORDER_REPLICATE
     )
@@ -95,6 +112,11 @@ def _line(length: int, angle: float) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return tuple([math.ceil(i * down - 0.5) for i in steps]), tuple(
         [math.ceil(i * right - 0.5) for i in steps]
     )
+
+
+def _about_its_centre(places: tuple[int, ...], sigma: float) -> tuple[int, ...]:
+    centre = round(sum(map(operator.mul, places, _weights(len(places), sigma))))
+    return tuple([place - centre for place in places])
 
 
 @functools.lru_cache(maxsize=64)

@@ -30,14 +30,10 @@ _MOST_PIXELS = (2**31 - 1) // 255
 """So many white 8-bit pixels can be summed in 32 bits."""
 
 
-@transform("pixelate", of=IMAGE, tables=TABLES)
-@on_pixels
+@transform("pixelate", of=IMAGE, tables=TABLES, identity={"factor": 1.0})
+@on_pixels(factor=(0.001, 1))
 def pixelate(image: np.ndarray, rng: np.random.Generator, *, factor: float) -> np.ndarray:
     """Blocks of pixels take their mean colour."""
-    if not 0 < factor <= 1:
-        raise ValueError(
-            f"pixelate: factor is {factor}; more than 0 and at most 1 (the image itself) was expected"
-        )
     height, width = image.shape[:2]
     down = _blocks(height, max(1, int(height * factor)))
     across = _blocks(width, max(1, int(width * factor)), image[0, 0].size)

@@ -4,7 +4,7 @@ A transform of images is written for one plain case, a contiguous (height, width
 units (0 to 255, 0 to 65535 or 0 to 1), and `on_pixels` makes it serve all the others: it checks the image, drops and
 restores a lone channel axis, and leaves an alpha channel as it is.
 
->>> @on_pixels
+>>> @on_pixels(by=(0, 1))
 ... def half(image, rng, *, by: float = 0.5):
 ...     return as_pixels(as_floats(image) * by, image.dtype)
 >>> half(np.full((8, 8, 1), 100, np.uint8), None).shape
@@ -18,7 +18,8 @@ ValueError: the image has pixels from 2 to 2; float pixels lie between 0 (black)
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -33,7 +34,10 @@ _WHITE = {
     np.dtype("f8"): 1.0,
 }
 _STRIP = 30_000
+_MADE_FOR = 224
+"""The side of images for which Hendrycks and Dietterich chose their sizes in pixels."""
 _F = TypeVar("_F", bound=Callable[..., np.ndarray])
+Limits = tuple[float, float | None]
 
 
 @functools.cache
@@ -49,6 +53,14 @@ def opencv() -> Any:
 def white(dtype: np.dtype[Any]) -> float:
     """The value of a white pixel: 255, 65535 or 1."""
     return _WHITE[dtype]
+
+
+def black_like(like: Any) -> np.ndarray:
+    """A black image of the same shape and type; nothing else is read of what is given."""
+    image = np.zeros_like(like)
+    if IMAGE.problem(image):
+        raise ValueError(f"the image {IMAGE.problem(image)}")
+    return image
 
 
 def as_floats(image: np.ndarray) -> np.ndarray:
@@ -85,26 +97,93 @@ def strips(image: np.ndarray, *, at_least: int = 1) -> Iterator[slice]:
         yield slice(start, min(start + step, height))
 
 
-def on_pixels(paint: _F) -> _F:
-    """Make a transform of contiguous (h, w) and (h, w, 3) arrays serve every sound image."""
-
-    @functools.wraps(paint)
-    def make(image: np.ndarray, rng: np.random.Generator, **parameters: Any) -> np.ndarray:
-        plain = _checked(image)
-        if plain.ndim == 2:
-            return paint(plain, rng, **parameters)
-        if plain.shape[2] == 1:
-            return paint(plain[:, :, 0], rng, **parameters).reshape(plain.shape)
-        if plain.shape[2] == 3:
-            return paint(plain, rng, **parameters)
-        colours = paint(np.ascontiguousarray(plain[:, :, :3]), rng, **parameters)
-        return np.concatenate([colours, plain[:, :, 3:]], axis=2)
-
-    make.extra = ("cv2", "vision")  # type: ignore[attr-defined]
-    return make  # type: ignore[return-value]
+_LUMA = (0.299, 0.587, 0.114)
 
 
-def _checked(image: Any) -> np.ndarray:
+def laid_over(
+    image: np.ndarray,
+    cover: np.ndarray,
+    colour: tuple[float, float, float],
+    *,
+    as_light: bool = False,
+) -> np.ndarray:
+    """The image under a colour (white is 1, 1, 1), of which `cover` (height, width) says how much.
+
+    As light it is added to the image instead. An image of one channel gets the colour's luma.
+    """
+    cv2 = opencv()
+    plain = image.ndim == 2
+    tint = np.dot(colour, _LUMA) if plain else np.array(colour)
+    tint = (tint * white(image.dtype)).astype(np.float32)
+    made = np.empty_like(image)
+    for rows in strips(image):
+        part, under = cover[rows] if plain else cv2.merge([cover[rows]] * 3), as_floats(image[rows])
+        laid = part * tint + under if as_light else part * (tint - under) + under
+        made[rows] = as_pixels(laid, image.dtype)
+    return made
+
+
+def unit_of_size(image: np.ndarray, relative: bool) -> float:
+    """What a pixel of a kernel counts: 1, or, relative to the image, its short side over 224."""
+    return min(image.shape[:2]) / _MADE_FOR if relative else 1.0
+
+
+def softened(image: np.ndarray, sigma: float) -> np.ndarray:
+    """A Gaussian blur, cut off at four sigmas; beyond its edge the image goes on with the edge."""
+    cv2 = opencv()
+    weights = cv2.getGaussianKernel(2 * int(4 * sigma + 0.5) + 1, max(sigma, 1e-6))
+    # GaussianBlur takes longer, and on bytes its weights are rounded.
+    return cv2.sepFilter2D(image, -1, weights, weights, borderType=cv2.BORDER_REPLICATE)  # type: ignore[no-any-return]
+
+
+def sprinkled(
+    image: np.ndarray, rng: np.random.Generator, amount: float, drawn: tuple[int, ...]
+) -> np.ndarray:
+    """The image with a share of its pixels white or black; one draw for every element of `drawn`."""
+    noisy = image.copy()
+    draws = rng.integers(0, 1 << 16, drawn, dtype=np.uint16)
+    noisy[draws < round(amount * (1 << 16))] = white(image.dtype)
+    noisy[draws < round(amount * (1 << 15))] = 0
+    return noisy
+
+
+def on_pixels(**limits: Limits) -> Callable[[_F], _F]:
+    """Make a transform of contiguous (h, w) and (h, w, 3) arrays serve every sound image, with
+    parameters within their limits: the least, and the most or None."""
+
+    def decorate(paint: _F) -> _F:
+        @functools.wraps(paint)
+        def make(image: np.ndarray, rng: np.random.Generator, **parameters: Any) -> np.ndarray:
+            check_limits(paint.__name__, parameters, limits)
+            plain = sound_image(image)
+            if plain.ndim == 2 or plain.shape[2] == 3:
+                return paint(plain, rng, **parameters)
+            if plain.shape[2] == 1:
+                return paint(plain[:, :, 0], rng, **parameters).reshape(plain.shape)
+            colours = paint(np.ascontiguousarray(plain[:, :, :3]), rng, **parameters)
+            return np.concatenate([colours, plain[:, :, 3:]], axis=2)
+
+        make.extra = ("cv2", "vision")  # type: ignore[attr-defined]
+        return make  # type: ignore[return-value]
+
+    return decorate
+
+
+def check_limits(name: str, given: Mapping[str, Any], limits: Mapping[str, Limits]) -> None:
+    """Refuse parameters of a transform beyond their limits.
+
+    >>> check_limits("fog", {"density": -1.0}, {"density": (0, None)})
+    Traceback (most recent call last):
+    ValueError: fog: density is -1; 0 or more was expected
+    """
+    for parameter, (least, most) in limits.items():
+        value = given.get(parameter, least)
+        if not least <= value <= (math.inf if most is None else most):
+            wanted = f"{least:g} or more" if most is None else f"{least:g} to {most:g}"
+            raise ValueError(f"{name}: {parameter} is {value:g}; {wanted} was expected")
+
+
+def sound_image(image: Any) -> np.ndarray:
     """The image, contiguous; refused by a sentence if it is not a sound one."""
     array = np.ascontiguousarray(image)
     # A type that is known needs no further look but at the shape: this runs once an image, hundreds of thousands of times.

@@ -35,8 +35,8 @@ _LEVELS = [dict(zip(_NAMES, row, strict=True)) for row in _IMAGENET_C]
 TABLES = {"hendrycks": _LEVELS, "wang": [_LEVELS[0], _LEVELS[2], _LEVELS[4]]}
 
 
-@transform("snow", of=IMAGE, tables=TABLES)
-@on_pixels
+@transform("snow", of=IMAGE, tables=TABLES, draw="case")
+@on_pixels(zoom=(1, 100), scale=(0, None), kept=(0, 1), radius=(0, 10_000), sigma=(0.001, None))
 def snow(
     image: np.ndarray,
     rng: np.random.Generator,
@@ -50,10 +50,6 @@ def snow(
     kept: float,
 ) -> np.ndarray:
     """Smeared flakes are added to the image, which turns lighter and greyer."""
-    if not (1 <= zoom <= 100 and scale >= 0 and 0 <= kept <= 1):
-        raise ValueError(
-            f"snow: zoom is {zoom}, scale {scale} and kept {kept}; 1 to 100, 0 or more, and 0 to 1 were expected"
-        )
     cv2 = opencv()
     height, width = image.shape[:2]
     small = rng.standard_normal(

@@ -1,4 +1,4 @@
-"""``roadworthy cases export``: write the cases of an assessment to be answered elsewhere."""
+"""``roadworthy cases``: write the cases of an assessment, make a set as it is met in use, show transforms on an image."""
 
 from __future__ import annotations
 
@@ -6,17 +6,22 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from typer import Option
+from typer import Argument, Option
 
-from roadworthy.cli.options import AssessmentFile
+from roadworthy.cli.options import AssessmentFile, refuse_no_folder, refuse_own_input
 from roadworthy.cli.progress import open_progress
 
 
 def add_to(app: typer.Typer) -> None:
     """Make it a command."""
-    group = typer.Typer(help="The cases of an assessment: export them.", no_args_is_help=True)
+    group = typer.Typer(
+        help="Cases: export those of an assessment, make a set as met in use, see what transforms do to an image.",
+        no_args_is_help=True,
+    )
     group.callback()(lambda: None)
     group.command("export")(_export)
+    group.command("make")(_make)
+    group.command("sheet")(_sheet)
     app.add_typer(group, name="cases")
 
 
@@ -40,3 +45,53 @@ def _export(
     if done.failed:
         first, why = next(iter(done.failed.items()))
         print(f"note: {len(done.failed):,} cases could not be made, the first is {first}: {why}")
+
+
+def _make(
+    file: AssessmentFile,
+    out: Annotated[Path, Option(help="A new folder.")],
+    n: Annotated[int, Option("--n", min=1, help="How many images.")] = 1000,
+    only_changed: Annotated[
+        bool, Option("--only-changed", help="Leave out images that meet no circumstance.")
+    ] = False,
+    workers: Annotated[int, Option(min=1, help="Threads.")] = 2,
+) -> None:
+    """Write a set of images as they are met in use, by the probabilities of the circumstances.
+
+    Labels become folders, boxes a COCO file. The frequencies wanted and achieved are printed.
+    """
+    with open_progress(quiet=False) as progress:
+        progress.stage("starting", 0)
+        from roadworthy.assessment.follow_up import make_follow_up
+        from roadworthy.spec import Assessment
+
+        spec = Assessment.read(file)
+        done = make_follow_up(
+            spec, out, n=n, only_changed=only_changed, workers=workers, progress=progress
+        )
+    print(f"{done.cases:,} images in {done.folder}")
+    for f in done.frequencies:
+        print(f"  {f.circumstance}: {f.achieved:.1%} (wanted {f.wanted:.1%})")
+    if done.failed:
+        print(f"note: {done.failed:,} images could not be made")
+
+
+def _sheet(
+    image: Annotated[Path, Argument(help="A picture (PNG, JPEG, …).")],
+    out: Annotated[Path, Option(help="The sheet, .png or .jpg.")] = Path("sheet.png"),
+) -> None:
+    """Draw an image under every image transform at every level, on one contact sheet."""
+    from roadworthy.cases.image.pixels import opencv
+    from roadworthy.cases.image.sheet import contact_sheet
+    from roadworthy.data.loaders.files import read_image
+    from roadworthy.spec import SpecError
+
+    if out.suffix.lower() not in (".png", ".jpg"):
+        raise SpecError(f"--out {out}: a name that ends in .png or .jpg was expected")
+    refuse_no_folder("--out", out)
+    refuse_own_input("--out", out, image)
+    cv2, sheet = opencv(), contact_sheet(read_image(image))
+    how = [] if out.suffix.lower() == ".png" else [cv2.IMWRITE_JPEG_QUALITY, 85]
+    _, content = cv2.imencode(out.suffix, sheet[:, :, ::-1], how)
+    out.write_bytes(content.tobytes())
+    print(f"every image transform at every level: {out}")

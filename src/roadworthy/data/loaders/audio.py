@@ -2,6 +2,7 @@
 
 Three forms: a CSV or TSV table with columns `audio` and `transcript` (every other column is metadata); a folder of .wav
 files with a .txt of the same stem each; a folder of .wav files with one `transcription` file in the form of CMU Sphinx.
+Recognisers take one channel, so the channels of a recording are averaged; ``stereo: true`` hands on all of them.
 
 >>> sphinx_line("<s> he was not an ill disposed young man </s> (clip-0880)")
 ('clip-0880', 'he was not an ill disposed young man')
@@ -31,6 +32,7 @@ def audio(
     *,
     path: str,
     folder: str | None = None,
+    stereo: bool = False,
     base: Path = Path(),
 ) -> Samples:
     """Recordings (.wav) with transcripts: a folder, or a table with the columns audio and transcript."""
@@ -56,10 +58,11 @@ def audio(
         # a recording is the same sample in every table, but ids of a table's own may start again in the next
         source = table.file if "id" in table else source
         columns = table.without(["audio", "transcript", "id"])
+    read, form = (read_stereo, "stereo") if stereo else (read_wav, "")
     return Samples(
         source=source,
         input_kind=AUDIO,
-        inputs=Files(tuple(files), read_wav, hint),
+        inputs=Files(tuple(files), read, hint, form),
         target_kind=TEXT,
         targets=said,
         ids=ids,
@@ -69,6 +72,14 @@ def audio(
 
 def read_wav(file: Path) -> Audio:
     """A wave, channels averaged, float32 in [-1, 1]."""
+    audio = read_stereo(file)
+    if audio.wave.ndim == 1:
+        return audio
+    return Audio(audio.wave.mean(axis=1, dtype=np.float32), audio.rate)
+
+
+def read_stereo(file: Path) -> Audio:
+    """A wave, float32 in [-1, 1]: mono as (samples,), several channels as (samples, channels)."""
     from scipy.io import wavfile
 
     try:
@@ -82,8 +93,7 @@ def read_wav(file: Path) -> Audio:
         ) from error
     if samples.size == 0:
         raise DataError(f"{file}: has no samples; record it again or leave it out")
-    wave = _scaled(samples)
-    return Audio(wave if wave.ndim == 1 else wave.mean(axis=1, dtype=np.float32), int(rate))
+    return Audio(_scaled(samples), int(rate))
 
 
 def _scaled(samples: np.ndarray) -> np.ndarray:

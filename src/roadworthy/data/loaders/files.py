@@ -20,7 +20,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -225,11 +225,15 @@ def read_image(file: Path) -> np.ndarray:
     roadworthy.data.samples.DataError: ...a.png: 12 bytes that cannot be decoded as an image; the file is truncated or damaged:
     copy it again
     """
+    return decode_image(file.read_bytes(), file)
+
+
+def decode_image(data: bytes, file: Path) -> np.ndarray:
+    """The pixels in the content of a file, as `read_image` gives them."""
     try:
         import cv2
     except ImportError as error:
         raise ImportError(not_installed("reading image files needs OpenCV", "vision")) from error
-    data = file.read_bytes()
     try:
         with _silent(cv2):
             pixels = (
@@ -284,10 +288,12 @@ class Files:
     32
     """
 
-    paths: tuple[Path, ...]
-    read: Callable[[Path], Any]
+    paths: tuple[Any, ...]
+    read: Callable[[Any], Any]
     hint: str = ""
     """What to do about a file that is not there, besides restoring it."""
+    form: str = ""
+    """Not empty if `read` is not the usual one: the same file read in another way is another input."""
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -300,8 +306,7 @@ class Files:
 
     def pick(self, rows: Sequence[int] | np.ndarray) -> Files:
         """Some of the files, in the order given, still unread."""
-        chosen = tuple(self.paths[i] for i in np.arange(len(self))[rows])
-        return Files(chosen, self.read, self.hint)
+        return replace(self, paths=tuple(self.paths[i] for i in np.arange(len(self))[rows]))
 
     def fingerprint(self) -> str:
         """A hash of names, sizes and contents, computed once."""
@@ -325,7 +330,7 @@ class Files:
 
     @functools.cached_property
     def _digest(self) -> str:
-        digest = hashlib.blake2b(digest_size=16)
+        digest = hashlib.blake2b(self.form.encode(), digest_size=16)
         for content in self._contents:
             digest.update(content.line)
         return digest.hexdigest()

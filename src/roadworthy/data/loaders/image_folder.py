@@ -1,4 +1,4 @@
-"""A folder of images: one subfolder a class, or no subfolders and no labels.
+"""A folder of images: one subfolder a class, or a folder of masks beside it, or neither.
 
 >>> image_folder(path="no-such-folder")
 Traceback (most recent call last):
@@ -9,30 +9,33 @@ assessment file (.): correct the path, or put the folder there
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from roadworthy.data.loaders.files import SUFFIXES, Files, image_files, located, read_image
 from roadworthy.data.loaders.joining import Samples, in_order, label_indices, reads
+from roadworthy.data.loaders.masks import masks_of
 from roadworthy.data.samples import DataError
-from roadworthy.data.values import IMAGE, LABEL
+from roadworthy.data.values import IMAGE, LABEL, MASK
 from roadworthy.registry import register
 
 
 @register(
     "loaders",
     "image_folder",
-    keys=("image_folder",),
-    gives={"inputs": ("image",), "targets": ("label",)},
+    keys=("image_folder", "masks"),
+    gives={"inputs": ("image",), "targets": ("label", "mask")},
 )
 @reads
 def image_folder(
     *,
     path: str,
+    masks: str | None = None,
     base: Path = Path(),
     classes: tuple[str, ...] | None = None,
 ) -> Samples:
-    """Images in one subfolder a class (or in a flat folder, without labels), read when needed; the id is the path."""
+    """Images in one subfolder a class, with `masks` of the same names in another folder, or without labels; the id is the path."""
     folder = located(path, base=base, what="image_folder", folder=True)
     files = image_files(folder)
     if not files:
@@ -40,15 +43,22 @@ def image_folder(
             f"{folder}: holds no images ({', '.join(sorted(SUFFIXES))}); name the folder above the classes"
         )
     ids = [file.relative_to(folder).as_posix() for file in files]
-    names, labels = _labels(folder, ids, classes)
+    names, notes = classes, tuple[str, ...]()
+    targets: Any
+    if masks is not None:
+        truth = located(masks, base=base, what="masks", folder=True)
+        targets, notes = masks_of(dict(zip(ids, files, strict=True)), truth, classes)
+    else:
+        names, targets = _labels(folder, ids, classes)
     return Samples(
         source=folder,
         input_kind=IMAGE,
         inputs=Files(tuple(files), read_image),
-        target_kind=None if labels is None else LABEL,
-        targets=labels,
+        target_kind=None if targets is None else LABEL if masks is None else MASK,
+        targets=targets,
         ids=ids,
         classes=names,
+        notes=notes,
     )
 
 

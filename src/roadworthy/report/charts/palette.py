@@ -54,6 +54,8 @@ LOSS_LIGHT = "#fdf3ec #fae0d0 #f6c5a9 #eea37c #de7f4e #bd5214 #994000 #732e00"
 LOSS_DARK = "#2b201b #412619 #5a2f19 #7a3d1c #a35527 #cb7640 #ee9d69 #ffc7a3"
 """Two ramps, pale to strong: strong is good on the first, and bad on the one for what is lost."""
 STEPS = len(RAMP_LIGHT.split())
+MASKS = {"orange": 0xE69F00, "blue": 0x0072B2, "green": 0x009E73, "pink": 0xCC79A7}
+"""Colours of the classes in a mask over a picture, from class 1 on; they repeat."""
 
 
 def css() -> str:

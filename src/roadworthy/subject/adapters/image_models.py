@@ -21,9 +21,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from roadworthy.data.values import BOXES, CLASS_SCORES, IMAGE, VECTOR, Boxes, Kind, Task
+from roadworthy.data.values import BOXES, CLASS_SCORES, IMAGE, MASK, VECTOR, Boxes, Kind, Task
 from roadworthy.registry import did_you_mean
-from roadworthy.subject.module import Answers, Context, SubjectError
+from roadworthy.subject.module import Answers, Context, SubjectError, no_query
 from roadworthy.subject.needs import (
     EARLY,
     LATE,
@@ -78,13 +78,18 @@ def refused(request: Request, layers: Iterable[str], *, where: str) -> str | Non
     return f"{where} has no layer {name!r}{did_you_mean(name, known)}; it has: {shown or 'none'}"
 
 
-def takes_images(task: Task, adapter: str) -> None:
-    """Refuse a task that does not go from images to class scores, a vector or boxes."""
-    if task.input is not IMAGE or task.output not in (CLASS_SCORES, VECTOR, BOXES):
+MASKS_AT_ONCE = 16
+"""Images in a batch for segmentation at most: scores of many pixels and classes fill the memory."""
+
+
+def takes_images(task: Task, adapter: str, batch: int) -> int:
+    """The size of a batch; refuses a task that does not go from images to class scores, a vector, boxes or a mask."""
+    if task.input is not IMAGE or task.output not in (CLASS_SCORES, VECTOR, BOXES, MASK):
         raise SubjectError(
-            f"the adapter {adapter} goes from images to class scores, vectors or boxes, and the task {task.name} from "
+            f"the adapter {adapter} goes from images to class scores, vectors, boxes or masks, and the task {task.name} from "
             f"{task.input} to {task.output}; write a Python function and use the adapter python or system"
         )
+    return min(batch, MASKS_AT_ONCE) if task.output is MASK else batch
 
 
 class ImageModule(ABC):
@@ -114,10 +119,12 @@ class ImageModule(ABC):
     def batch(self, inputs: Mapping[str, Sequence[Any]], context: Context) -> Answers:
         """The answers for the images, and what else is asked for."""
 
+    offers_query = no_query
+
 
 def joined_columns(parts: Sequence[Any]) -> Any:
-    """Columns one below the other."""
-    if isinstance(parts[0], np.ndarray):
+    """Columns one below the other; masks, whose sizes may differ, as a list."""
+    if isinstance(parts[0], np.ndarray) and parts[0].ndim < 3:
         return np.concatenate(parts)
     return [item for part in parts for item in part]
 
@@ -141,14 +148,17 @@ def tensor_answers(tensors: Mapping[str, Any], output: str | None, n: int, kind:
     return [Boxes.of(*parts) for parts in zip(corners, *others, strict=True)]
 
 
-def answer_rows(values: np.ndarray, n: int, kind: Kind) -> np.ndarray:
-    """A model's answers as (n, k) float32; another shape is refused by a sentence."""
+def answer_rows(values: np.ndarray, n: int, kind: Kind) -> Any:
+    """A model's answers as (n, k) float32, or masks (n, h, w); another shape is refused by a sentence."""
+    if kind is MASK and values.ndim in (3, 4) and len(values) == n:
+        masks = [kind.read(scores) for scores in values]
+        return masks if any(map(kind.problem, masks)) else np.stack(masks)
     if values.ndim == 1 and len(values) == n and kind is VECTOR:
         values = values[:, None]
     if values.ndim != 2 or len(values) != n:
         raise SubjectError(
             f"the model answered {n} image{'s' * (n > 1)} with an array of shape {values.shape}; {kind.name} of shape "
-            f"({n}, k) was expected, one row an image"
+            f"({n}, {'h, w' if kind is MASK else 'k'}) was expected, one row an image"
         )
     if kind is CLASS_SCORES and values.shape[1] < 2:
         raise SubjectError(
@@ -291,9 +301,9 @@ class InputPreparation:
         if divisor != 1:
             values /= working(divisor)
         if self.mean is not None:
-            values -= self._per_channel("mean", values.shape[3], working)
+            values -= self.per_channel("mean", values.shape[3], working)
         if self.std is not None:
-            values /= self._per_channel("std", values.shape[3], working)
+            values /= self.per_channel("std", values.shape[3], working)
         return self._laid_out(values).astype(self.dtype, copy=False)
 
     def _divisor(self, dtype: np.dtype) -> float:
@@ -301,7 +311,8 @@ class InputPreparation:
             return self.scale
         return 1.0 if self.dtype == "uint8" else FULL_SCALE.get(dtype.name, 1.0)
 
-    def _per_channel(self, name: str, channels: int, working: type) -> np.ndarray:
+    def per_channel(self, name: str, channels: int, working: type) -> np.ndarray:
+        """Mean or std as an array of one number, or of one a channel."""
         given: np.ndarray = np.atleast_1d(np.asarray(getattr(self, name), dtype=working))
         if len(given) not in (1, channels):
             raise ValueError(

@@ -168,7 +168,7 @@ def onnx_model(
     threads: int = 1,
 ) -> System:
     """An ONNX file; `output` names the tensor that answers (the first one by default)."""
-    takes_images(task, "onnx")
+    batch = takes_images(task, "onnx", batch)
     if batch < 1 or threads < 1:
         raise SubjectError(f"batch is {batch} and threads {threads}; both must be at least 1")
     file = existing_file(path, base, what="ONNX file")

@@ -22,7 +22,7 @@ import re
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,12 +30,14 @@ import numpy as np
 
 from roadworthy.data.answers import SUFFIXES as TABLES
 from roadworthy.data.answers import has_both, read_answers
-from roadworthy.data.loaders.files import CsvTable, read_json
+from roadworthy.data.loaders.files import SUFFIXES, CsvTable, Files, image_files, read_json
+from roadworthy.data.loaders.masks import read_answer
 from roadworthy.data.samples import DataError
 from roadworthy.data.values import (
     BOXES,
     CLASS_SCORES,
     EPISODE,
+    MASK,
     TEXT,
     TRACKS,
     VECTOR,
@@ -46,7 +48,7 @@ from roadworthy.data.values import (
 )
 from roadworthy.registry import register
 from roadworthy.subject.adapters.loading import digest_of, existing_file
-from roadworthy.subject.module import Answers, ClassNames, Context, SubjectError
+from roadworthy.subject.module import Answers, ClassNames, Context, SubjectError, no_query
 from roadworthy.subject.needs import Input, Output, Request
 from roadworthy.subject.system import System, single
 
@@ -60,6 +62,7 @@ KEYS: dict[str, tuple[str, ...]] = {
 }
 """The fields of a row that hold a prediction, by the kind of value."""
 LABEL, ERROR = "label", "error"
+ENDINGS = re.compile(rf"({'|'.join(map(re.escape, SUFFIXES))})+(?=~|$)", re.IGNORECASE)
 LAST_NUMBER = re.compile(r"\d+$")
 BEFORE_CLASS = re.compile(r"^(p|prob|score)_")
 """What may stand before the name of a class in a header."""
@@ -75,12 +78,15 @@ def predictions(
     classes: int | list[str | int] | None = None,
     annotations: str | None = None,
 ) -> System:
-    """A file, or a folder of files, of predictions by case id: JSON lines, CSV, Parquet, npz or COCO results.
+    """A file, or a folder of files, of predictions by case id: JSON lines, CSV, Parquet, npz or COCO results; masks as PNG.
 
     `classes` says how many there are (or names them) where files hold bare labels; `annotations` is the COCO file whose
     image and category ids the COCO results use.
     """
-    kind, files = task.output, _files(path, base)
+    kind = task.output
+    if kind is MASK:
+        return single(_masks(base / Path(path).expanduser()), task.input, version=version)
+    files = _files(path, base)
     if len(files) == 1 and kind in (CLASS_SCORES, VECTOR) and _has_truth(files[0]):
         return single(_answered(files[0], task), task.input, version=version)
     classes = len(classes) if isinstance(classes, list) else classes
@@ -133,6 +139,22 @@ def _answered(file: Path, task: Task) -> PredictionsModule:
     )
 
 
+def _masks(folder: Path) -> PredictionsModule:
+    """A PNG a case, named after its id, with or without the ending in it: a~snow@2.png is of a.jpg~snow@2."""
+    files = tuple(image_files(folder)) if folder.is_dir() else ()
+    if not files:
+        raise SubjectError(
+            f"{folder} holds no masks; expected a folder with a PNG of class indices for each case id"
+        )
+    key = partial(ENDINGS.sub, "")
+    names = [key(f.relative_to(folder).as_posix()) for f in files]
+    index = {name: at for at, name in enumerate(names)}
+    items: Any = Files(files, read_answer)
+    return PredictionsModule(
+        MASK, folder.name, index, items, {}, mark=" ".join(names), files=files, key=key
+    )
+
+
 def _classes(parts: Sequence[Part]) -> ClassNames | None:
     """The classes that the headers name; files that name others are refused."""
     named = list(dict.fromkeys(part.classes for part in parts if part.classes))
@@ -158,6 +180,8 @@ class PredictionsModule:
     mark: str = ""
     files: tuple[Path, ...] = ()
     classes: ClassNames | None = None
+    key: Callable[[str], str] = str
+    """Under which name `index` has a case."""
     inputs: tuple[str, ...] = ("input",)
     batched: bool = True
     whole_case: bool = True
@@ -179,6 +203,8 @@ class PredictionsModule:
             return None
         return f"a file of predictions shows no {type(request).__name__.lower()}"
 
+    offers_query = no_query
+
     def step(
         self, inputs: Mapping[str, Any], state: Any, rng: Any
     ) -> tuple[Mapping[str, Any], Any]:
@@ -192,7 +218,7 @@ class PredictionsModule:
         errors: dict[int, str] = {}
         rows: list[int] = []
         for at, case in enumerate(context.ids):
-            rows.append(self.index.get(case, -1))
+            rows.append(self.index.get(self.key(case), -1))
             if case in self.failed:
                 errors[at] = self.failed[case]
             elif rows[-1] < 0 and self.absent is None:
@@ -210,7 +236,7 @@ class PredictionsModule:
 
     def unused(self, ids: Iterable[str]) -> list[str]:
         """The ids in the files that none of these cases has, in the files' order."""
-        known = set(ids)
+        known = set(map(self.key, ids))
         return [case for case in self.index if case not in known]
 
 

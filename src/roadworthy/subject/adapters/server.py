@@ -51,7 +51,7 @@ def server(
     retries: int = 2,
 ) -> System:
     """A model on a server: its address, such as http://127.0.0.1:8000, and the name of the `model` there."""
-    takes_images(task, "server")
+    batch = takes_images(task, "server", batch)
     if batch < 1 or timeout_s <= 0 or retries < 0:
         raise SubjectError(
             f"batch is {batch}, timeout_s {timeout_s}, retries {retries}; they must be 1, above 0 and 0 at least"

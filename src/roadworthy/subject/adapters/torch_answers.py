@@ -38,10 +38,10 @@ largest."""
 
 
 def score_tensor(raw: Any) -> Any:
-    """The tensor of scores in what a classifier returns: itself, its ``logits``, or the first of
-    several."""
-    if isinstance(raw, Mapping) and "logits" in raw:
-        raw = raw["logits"]
+    """The tensor of scores in what a classifier returns: itself, its ``logits`` (``out`` in torchvision's
+    segmentation), or the first of several."""
+    if isinstance(raw, Mapping):
+        raw = raw.get("logits", raw.get("out", raw))
     if isinstance(raw, tuple | list) and raw and hasattr(raw[0], "detach"):
         raw = raw[0]
     if not hasattr(raw, "detach"):
@@ -52,7 +52,7 @@ def score_tensor(raw: Any) -> Any:
 
 
 def answers_in(raw: Any, n: int, kind: Kind) -> Any:
-    """The answers for n images: float32 (n, k), or a list of boxes."""
+    """The answers for n images: float32 (n, k), masks (n, h, w), or a list of boxes."""
     if kind is BOXES:
         return _boxes(raw, n)
     return answer_rows(score_tensor(raw).detach().float().cpu().numpy(), n, kind)

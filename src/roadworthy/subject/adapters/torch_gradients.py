@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 
+from roadworthy.data.probabilities import NEARLY
 from roadworthy.data.values import CLASS_SCORES, Kind
 from roadworthy.registry import did_you_mean
 from roadworthy.subject.adapters.torch_answers import score_tensor
@@ -132,17 +133,10 @@ class Gradients:
     def _by_input(self, definition: GradientDefinition, batch: Any) -> Any:
         """Cases do not depend on each other, so one backward pass of the sum gives the gradient of
         each."""
-        import torch
-
         given = batch.detach().clone().requires_grad_()
         # What is given to the model is no leaf: it may work in place on it.
         total = _losses(definition, self.model(given * 1)).sum()
-        gradient = None
-        if total.requires_grad:
-            (gradient,) = torch.autograd.grad(total, given, allow_unused=True)
-        if gradient is None:
-            raise SubjectError(f"{CUT_OFF} from the scores to the input")
-        return _norms([gradient], definition.order)
+        return _norms([input_gradient(total, given)], definition.order)
 
     def _by_weights(self, definition: GradientDefinition, batch: Any) -> Any:
         import torch
@@ -212,14 +206,29 @@ class Gradients:
         return torch.cat(norms)
 
 
+def input_gradient(total: Any, given: Any) -> Any:
+    """The gradient of a sum of losses by a model's input; another of the same pass may follow."""
+    import torch
+
+    how: Any = {"retain_graph": True, "allow_unused": True}
+    found = torch.autograd.grad(total, given, **how)[0] if total.requires_grad else None
+    if found is None:
+        raise SubjectError(f"{CUT_OFF} from the scores to the input")
+    return found
+
+
+def are_distributions(scores: Any) -> Any:
+    """Which rows are probabilities, as a column; rounded ones are not (no gradient passes a rounding)."""
+    return ((scores >= 0).all(-1) & ((scores.sum(-1) - 1).abs() < NEARLY)).unsqueeze(-1)
+
+
 def _losses(definition: GradientDefinition, raw: Any) -> Any:
-    """The loss of each row; one that sums to 1 is a distribution, as in `data.probabilities` (no gradient
-    passes a rounding)."""
+    """The loss of each row."""
     import torch
 
     scores = score_tensor(raw)
     scores = scores if scores.dtype == torch.float64 else scores.float()
-    known = ((scores >= 0).all(-1) & ((scores.sum(-1) - 1).abs() < 1e-3)).unsqueeze(-1)
+    known = are_distributions(scores)
     smallest = torch.finfo(scores.dtype).tiny
     log_p = torch.where(known, scores.clamp_min(smallest).log(), scores.log_softmax(-1))
     return definition.loss(torch.where(known, scores, scores.softmax(-1)), log_p)

@@ -110,7 +110,8 @@ def watched(
     if not order:
         return Order((), None, "the model calls no layer with weights", widths)
     head = order[-1]
-    if isinstance(answer, np.ndarray) and not {1, answer.shape[1]} & set(widths[head]):
+    rows = isinstance(answer, np.ndarray) and answer.ndim == 2
+    if rows and not {1, answer.shape[1]} & set(widths[head]):
         reason = (
             f"its last layer {head!r} gives {widths[head]}, and the model answers with "
             f"{answer.shape[1]} numbers: it uses weights in a function of its own"

@@ -33,7 +33,7 @@ from typing import Any
 
 import numpy as np
 
-from roadworthy.data.values import Kind, Task
+from roadworthy.data.values import CLASS_SCORES, Kind, Task
 from roadworthy.registry import not_installed, register
 from roadworthy.subject.adapters.image_models import (
     ImageModule,
@@ -72,6 +72,7 @@ from roadworthy.subject.adapters.torch_layers import (
     watched,
 )
 from roadworthy.subject.adapters.torch_passes import Dropout, dropout_refusal, sites
+from roadworthy.subject.adapters.torch_query import TorchQuery
 from roadworthy.subject.module import Answers, ClassNames, Context, SubjectError, own_classes
 from roadworthy.subject.needs import PENULTIMATE, Gradient, Input, Layer, Passes, Request
 from roadworthy.subject.passes import reduced
@@ -99,7 +100,7 @@ def torch_model(
     imports, its weights and its printed architecture stay as they are. `files` lists what else
     `build` or the model reads (a folder stands for all in it).
     """
-    takes_images(task, "torch")
+    batch = takes_images(task, "torch", batch)
     if batch < 1 or threads < 1:
         raise SubjectError(f"batch is {batch} and threads {threads}; both must be at least 1")
     torch = _torch()
@@ -395,6 +396,20 @@ class TorchModule(ImageModule):
         # First the names that every model has: of a long list only the beginning is shown.
         named = [PENULTIMATE] if order.head is not None else []
         return refused(request, [*named, *self.depths, *called], where="the model")
+
+    def offers_query(self) -> str | None:
+        """None if it gives class scores of pixels that have a gradient, else why a search cannot query it."""
+        if self.kind is not CLASS_SCORES:
+            return f"attacks change class scores, and the module gives {self.kind.name}"
+        takes = self.prepare.dtype
+        return None if takes[0] == "f" else f"the model takes {takes}, which has no gradient"
+
+    def query(self, *, white: float = 255.0) -> TorchQuery:
+        """What a search queries; `white` is that of the stored images, if `input.scale` is set."""
+        refusal = self.offers_query()
+        if refusal is not None:
+            raise SubjectError(f"not applicable: {refusal}")
+        return TorchQuery(self.model, self.prepare, self.device, self.threads, white)
 
     def batch(self, inputs: Mapping[str, Sequence[Any]], context: Context) -> Answers:
         """The answers for the images, and the layers that are asked for, from one forward pass;

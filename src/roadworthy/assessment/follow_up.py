@@ -1,0 +1,220 @@
+"""Follow-up sets: test images as they are met in use, by the probabilities of circumstances (Wozniak et al. 2024, step 3).
+
+For each image it is drawn which circumstances it meets, from the run's seed and its id, so that any number of workers writes
+the same set. The mixture is that of the assessment file (``operation: {mixture: all}``), or all transforms that have a
+probability. Labels become folders; boxes are carried along and become a COCO file. `frequencies.csv` says how often each
+circumstance was wanted and achieved.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from roadworthy.assessment.export import planned
+from roadworthy.cases.circumstance import Circumstance, Condition
+from roadworthy.cases.generators import MixturePart, Mixture
+from roadworthy.data.png import encode_png
+from roadworthy.data.samples import DataError, Dataset
+from roadworthy.data.seeds import generator
+from roadworthy.data.values import BOXES, IMAGE, LABEL, Boxes, Unreadable
+from roadworthy.execution.plan import Plan
+from roadworthy.execution.progress import Progress, Silent
+from roadworthy.spec import Assessment
+from roadworthy.subject.trace import whole_folder
+
+MOST_TRIES = 1000
+"""Draws for one image until it meets any circumstance."""
+
+
+@dataclass(frozen=True)
+class Frequency:
+    """How often a circumstance was wanted, and how often it was drawn."""
+
+    circumstance: str
+    wanted: float
+    achieved: float
+
+
+@dataclass(frozen=True)
+class FollowUp:
+    """What was written."""
+
+    folder: Path
+    cases: int
+    frequencies: tuple[Frequency, ...]
+    failed: int = 0
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """One image of the set: its sample, its id, and what it meets."""
+
+    row: int
+    case: str
+    met: tuple[str, ...]
+
+
+def make_follow_up(
+    spec: Assessment,
+    out: Path,
+    *,
+    n: int,
+    only_changed: bool = False,
+    workers: int = 2,
+    progress: Progress | None = None,
+) -> FollowUp:
+    """Write a set of `n` images; with `only_changed` each of them meets some circumstance."""
+    show = progress or Silent()
+    show.stage("loading data", 0)
+    made = {n: c for n, c in spec.circumstances.items() if c.transform or c.transforms or c.mixture}
+    plan = planned(spec.model_copy(update={"circumstances": made, "supervisors": []}))
+    data, mixture = plan.data["test"], _mixture(plan)
+    if data.input_kind is not IMAGE or data.target_kind not in (LABEL, BOXES):
+        raise DataError("a follow-up set is made of images with labels or boxes")
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise DataError(f"{out} is there already and not empty; name a new folder")
+    drawn = list(_draws(plan, mixture, n, only_changed))
+    show.stage("writing images", n)
+    condition = Condition("operation", transform=mixture)
+    with whole_folder(out) as folder, ThreadPoolExecutor(workers) as pool:
+        written = []
+        for one in pool.map(lambda d: _write(plan, condition, folder, d), drawn):
+            written.append(one)
+            show.advance(1)
+        frequencies = _frequencies(mixture, drawn, only_changed)
+        _write_tables(folder, data, drawn, written, frequencies)
+    return FollowUp(out, n, frequencies, sum(w is None for w in written))
+
+
+def _mixture(plan: Plan) -> Mixture:
+    """That of the file, or all transforms that have a probability."""
+    mixed = next((c for c in plan.circumstances if c.kind == "mixture"), None)
+    if mixed is not None:
+        return Mixture(mixed.members, mixed.exclusive)
+    parts = [c for c in plan.circumstances if _has_probability(c)]
+    if not parts:
+        raise plan.spec.error(
+            ("circumstances",), "no transform has a probability; add how often each is met in use"
+        )
+    members = tuple(MixturePart(c.name, c.probability or 0.0, tuple(c.chains())) for c in parts)
+    return Mixture(members, tuple(map(tuple, plan.spec.exclusive)))
+
+
+def _has_probability(c: Circumstance) -> bool:
+    return c.kind == "transform" and c.probability is not None and c.port == "input"
+
+
+def _draws(plan: Plan, mixture: Mixture, n: int, only_changed: bool) -> Iterator[_Drawn]:
+    """Samples in rounds, each round in an order of its own; what each of them meets."""
+    data, seed = plan.data["test"], plan.spec.seed
+    for k in range(n):
+        turn, at = divmod(k, len(data))
+        if at == 0:
+            order = generator(seed, "follow-up", turn).permutation(len(data))
+        row = int(order[at])
+        for attempt in range(MOST_TRIES if only_changed else 1):
+            case = f"{data.ids[row]}~{turn}" + (f".{attempt}" if attempt else "")
+            met = mixture.drawn(seed, case)
+            if met or not only_changed:
+                break
+        yield _Drawn(row, case, met)
+
+
+def _write(plan: Plan, condition: Condition, folder: Path, drawn: _Drawn) -> Any:
+    """One image; where it stands in the folder, and its target. None if it cannot be made."""
+    data = plan.data["test"]
+    item = data.inputs[drawn.row : drawn.row + 1][0]
+    made = plan.arriving(condition, drawn.case, item)
+    if isinstance(made, Unreadable) or data.targets is None or data.target_kind is None:
+        return None
+    target = data.targets[drawn.row]
+    if isinstance(condition.transform, Mixture) and condition.transform.carries:
+        target = plan.moved(condition.transform, target, item, drawn.case)
+    place = "images"
+    if data.target_kind is LABEL:
+        place = str(data.classes[int(target)] if data.classes else int(target)).replace("/", "_")
+    name = f"{place}/{drawn.case.replace('/', '_').replace('~', '-')}.png"
+    file = folder / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    image = np.asarray(made)
+    if image.dtype.kind == "f":
+        image = np.round(image * 255).astype(np.uint8)
+    file.write_bytes(encode_png(image))
+    return name, target, image.shape[:2]
+
+
+def _frequencies(
+    mixture: Mixture, drawn: list[_Drawn], only_changed: bool
+) -> tuple[Frequency, ...]:
+    """Each circumstance by itself, and none of them."""
+    any_of = mixture.probability_of_any()
+    scale = any_of if only_changed else 1.0
+    counts = Counter(name for d in drawn for name in d.met)
+    found = [
+        Frequency(m.name, m.probability / scale, counts[m.name] / len(drawn))
+        for m in mixture.members
+    ]
+    none = sum(not d.met for d in drawn) / len(drawn)
+    return (*found, Frequency("none of them", 0.0 if only_changed else 1.0 - any_of, none))
+
+
+def _write_tables(
+    folder: Path,
+    data: Dataset,
+    drawn: list[_Drawn],
+    written: list[Any],
+    frequencies: tuple[Frequency, ...],
+) -> None:
+    """What each image met, how often, and the boxes as a COCO file."""
+    rows = [(d, w) for d, w in zip(drawn, written, strict=True) if w is not None]
+    with (folder / "cases.csv").open("w", encoding="utf-8", newline="") as stream:
+        table = csv.writer(stream)
+        table.writerow(["image", "sample", "met"])
+        table.writerows([w[0], data.ids[d.row], " + ".join(d.met)] for d, w in rows)
+    with (folder / "frequencies.csv").open("w", encoding="utf-8", newline="") as stream:
+        table = csv.writer(stream)
+        table.writerow(["circumstance", "wanted", "achieved"])
+        table.writerows([f.circumstance, f.wanted, f.achieved] for f in frequencies)
+    if data.target_kind is BOXES:
+        content = _coco(data, [w for _, w in rows])
+        (folder / "annotations.json").write_text(json.dumps(content), encoding="utf-8")
+
+
+def _coco(data: Dataset, written: list[Any]) -> dict[str, Any]:
+    names = data.classes or tuple(str(i) for i in range(1 + _largest_label(written)))
+    images: list[dict[str, Any]] = []
+    annotations: list[dict[str, Any]] = []
+    for number, (name, boxes, (height, width)) in enumerate(written, start=1):
+        file = name.removeprefix("images/")
+        images.append({"id": number, "file_name": file, "width": width, "height": height})
+        for (x1, y1, x2, y2), label, ignore in zip(
+            boxes.xyxy.tolist(), boxes.labels.tolist(), boxes.ignore.tolist(), strict=True
+        ):
+            annotations.append(
+                {
+                    "id": len(annotations) + 1,
+                    "image_id": number,
+                    "category_id": label + 1,
+                    "bbox": [x1, y1, x2 - x1, y2 - y1],
+                    "area": (x2 - x1) * (y2 - y1),
+                    "iscrowd": int(ignore),
+                }
+            )
+    categories = [{"id": i, "name": name} for i, name in enumerate(names, start=1)]
+    return {"images": images, "annotations": annotations, "categories": categories}
+
+
+def _largest_label(written: list[Any]) -> int:
+    found = [
+        boxes.labels.max() for _, boxes, _ in written if isinstance(boxes, Boxes) and len(boxes)
+    ]
+    return int(max(found, default=0))

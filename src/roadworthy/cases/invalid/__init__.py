@@ -1,0 +1,1 @@
+"""Sources of invalid inputs: images that no class fits, so that no answer to them is right."""

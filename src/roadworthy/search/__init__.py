@@ -1,0 +1,1 @@
+"""Loops that query the subject: they vary an input, read the answer, and go on from there."""
