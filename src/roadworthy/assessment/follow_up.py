@@ -21,7 +21,7 @@ import numpy as np
 
 from roadworthy.assessment.export import planned
 from roadworthy.cases.circumstance import Circumstance, Condition
-from roadworthy.cases.generators import MixturePart, Mixture
+from roadworthy.cases.generators import Mixture, MixturePart
 from roadworthy.data.png import encode_png
 from roadworthy.data.samples import DataError, Dataset
 from roadworthy.data.seeds import generator

@@ -27,9 +27,9 @@ from roadworthy.cases.generators import (
     Attack,
     Chain,
     Generator,
-    MixturePart,
-    Mixture,
     InvalidSource,
+    Mixture,
+    MixturePart,
 )
 from roadworthy.cases.transform import Transform, at_level, highest_level, level_row
 

@@ -29,9 +29,9 @@ from roadworthy.cases.generators import (
     Attack,
     Chain,
     Generator,
-    MixturePart,
-    Mixture,
     InvalidSource,
+    Mixture,
+    MixturePart,
     attack_sizes,
 )
 from roadworthy.cases.image.pixels import white
