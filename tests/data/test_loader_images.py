@@ -185,7 +185,7 @@ def test_a_missing_image_costs_its_own_case_only(folder: Path) -> None:
             {"classes": ["cat", "dog"]},
             "line 2: the label '7' is none of the 2",
         ),
-        ("image,label\na.png,\nb.png,x\n", {}, "line 2: the label '' is none of the 1"),
+        ("image,label\na.png,\nb.png,x\n", {}, "sample 'a.png' has no label (1 such row(s))"),
         ("image,label\na.png,0\na.png,1\n", {}, "the id 'a.png' occurs twice"),
         ("image,label\n", {}, "has no rows"),
         ("", {}, "has no rows"),

@@ -18,7 +18,7 @@ from roadworthy.assessment.supervisors import Supervisors, halves
 from roadworthy.cases.circumstance import Condition
 from roadworthy.cases.generators import Mixture
 from roadworthy.data.values import CLASS_SCORES
-from roadworthy.execution.plan import Plan
+from roadworthy.execution.plan import OPERATIONAL, Plan
 from roadworthy.execution.progress import Progress
 from roadworthy.measures.classification import predicted
 from roadworthy.measures.failure import failures
@@ -52,7 +52,9 @@ class Observations:
     notes: Sequence[str] = ()
     """How those that read scores were fitted."""
     searched: Mapping[str, np.ndarray] = field(default_factory=dict)
-    """By ``circumstance@search``: what a search found, a row of numbers a test sample."""
+    """By ``circumstance@search``: what a search found, a row of numbers a sample."""
+    operational: Seen | None = None
+    """The answers to operational data, if a section wants them; not measured, since rows may have no label."""
 
     @cached_property
     def clean(self) -> Observed:
@@ -95,12 +97,15 @@ def observe_all(
             show.advance(1)
     left, notes = _fit_second(plan, supervisors, calibration)
     calibration = [_with_second(s, supervisors) for s in calibration]
-    seen = []
-    searched = {}
+    seen: list[Seen] = []
+    searched, operational = {}, None
     for condition in plan.conditions:
         if condition.search is not None:
             parts = [trace[SYSTEM] for _, trace in supervisors.chunks(condition)]
             searched[condition.name] = np.asarray(concatenate(parts).output, dtype=np.float64)
+            show.advance(1)
+        elif condition.role == OPERATIONAL:
+            operational = observe(plan, condition, supervisors)
             show.advance(1)
         elif condition.role not in ("reference", "calibration"):
             seen.append(_with_second(observe(plan, condition, supervisors), supervisors))
@@ -110,7 +115,7 @@ def observe_all(
     seen, calibration = (
         [_with_scores(s, {}, labels) for s in some] for some in (seen, calibration)
     )
-    return Observations(seen, supervisors, calibration, left, notes, searched)
+    return Observations(seen, supervisors, calibration, left, notes, searched, operational)
 
 
 def observe(plan: Plan, condition: Condition, supervisors: Supervisors) -> Seen:
@@ -123,7 +128,8 @@ def observe(plan: Plan, condition: Condition, supervisors: Supervisors) -> Seen:
         for label, column in supervisors.score_chunk(chunk, trace).items():
             scores.setdefault(label, []).append(column)
     system = concatenate(parts)
-    targets = plan.targets(condition) if condition.valid else None
+    judged = condition.valid and condition.role != OPERATIONAL
+    targets = plan.targets(condition) if judged else None
     scored, failed = _scored(plan, condition, none_if_failed(system.output, system.ok), targets)
     classes = system.kind is CLASS_SCORES
     observed = Observed(

@@ -43,11 +43,10 @@ from roadworthy.store.cache import KeptScores
 from roadworthy.subject.needs import Input, Layer, Output, Request, Score
 from roadworthy.subject.system import INPUT, System
 from roadworthy.subject.trace import SYSTEM, ModuleTrace, Trace, concatenate, whole_folder
-from roadworthy.supervisors.supervisor import reduce_steps
+from roadworthy.supervisors.supervisor import ROLE, reduce_steps
 
 REFUSALS = (ValueError, RuntimeError)
 """What a supervisor raises that cannot work on these data, or on this device."""
-REFERENCE = Condition(role="reference")
 
 
 def with_supervisors(plan: Plan) -> Plan:
@@ -77,8 +76,8 @@ def _wants(plan: Plan, supervisors: Sequence[Supervision]) -> Wants:
         ]
         conditions.append(Extra("calibration"))
         conditions += [Extra("calibration", c.circumstance, c.level) for c in made]
-    if any(s.supervisor.fitted and not s.reads_scores for s in supervisors):
-        conditions.append(Extra("reference"))
+    fitted = [s for s in supervisors if s.supervisor.fitted and not s.reads_scores]
+    conditions += [Extra(c.role) for s in fitted for c in learned_from(plan, s)]
     return Wants(requests_of(supervisors), tuple(conditions))
 
 
@@ -140,9 +139,15 @@ def _why_not(plan: Plan, i: int, s: Supervision) -> str:
             if misspelt and "it has: " in refusal and not refusal.endswith("it has: none"):
                 raise plan.spec.error(("supervisors", i), f"{s.label}: {refusal}")
             return refusal
-    if s.supervisor.fitted and "reference" not in plan.data:
+    if s.supervisor.fitted and not learned_from(plan, s):
         return "it is fitted on reference data, and the file names none under data: reference"
     return ""
+
+
+def learned_from(plan: Plan, s: Supervision) -> list[Condition]:
+    """The clean cases that a supervisor is fitted on, role by role: the reference, unless it says otherwise."""
+    roles = getattr(s.supervisor, "learns_from", ("reference",))
+    return [Condition(role=role) for role in roles if role in plan.data]
 
 
 def _not_the_input(system: System, name: str) -> str:
@@ -345,13 +350,19 @@ class Supervisors:
     def _fit(self, s: Supervision) -> None:
         parts = []
         wanted = {n.column for n in s.supervisor.needs}
-        for chunk, trace in self.chunks(REFERENCE):
+        conditions = learned_from(self.plan, s)
+        for number, chunk, trace in (
+            (i, chunk, trace) for i, c in enumerate(conditions) for chunk, trace in self.chunks(c)
+        ):
             rows = trace[s.module]
             columns = {name: column for name, column in rows.columns.items() if name in wanted}
             if s.reads_inputs:
                 columns[Input().column] = inputs_of(self.plan, chunk, s.module, rows)
+            if len(conditions) > 1:
+                columns[ROLE] = np.full(len(rows), number)
             parts.append(replace(rows, columns=columns))
-        self._timed_fit(s, concatenate(parts), self.plan.data["reference"].targets)
+        truth = self.plan.data[conditions[0].role].targets if len(conditions) == 1 else None
+        self._timed_fit(s, concatenate(parts), truth)
         if s.label in self.failed or not _keeps(s):
             return
         self._mark(s)
@@ -387,10 +398,10 @@ class Supervisors:
     def _key(self, s: Supervision) -> str:
         """Names what is kept of it: who it is, with its code, where it stands, and what fitted it."""
         if s.label not in self._keys:
-            learned_on = [c.key for c in self.plan.chunks if c.condition == REFERENCE]
-            if REFERENCE.role in self.plan.data:
-                # Chunks are named after inputs alone, and some learn from the labels too.
-                learned_on.append(self.plan.data[REFERENCE.role].fingerprint)
+            conditions = learned_from(self.plan, s)
+            learned_on = [c.key for c in self.plan.chunks if c.condition in conditions]
+            # Chunks are named after inputs alone, and some learn from the labels too.
+            learned_on += [self.plan.data[c.role].fingerprint for c in conditions]
             component = registry.get("supervisors", s.name)
             who = [s.name, s.module, dict(s.parameters)]
             code = [code_version(), source_of(component), libraries()]

@@ -50,6 +50,8 @@ class Search:
 
     name: str
     parameters: tuple[tuple[str, Any], ...] = ()
+    role: str = "test"
+    """The data role whose samples are searched."""
 
 
 @dataclass(frozen=True)

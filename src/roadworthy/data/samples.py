@@ -29,6 +29,10 @@ from roadworthy.data.values import LABEL, Kind, Unreadable
 from roadworthy.registry import did_you_mean
 
 
+UNLABELLED = -1
+"""The label of a row that has none; operational data may have such rows."""
+
+
 class DataError(ValueError):
     """Data that cannot be used as it is; the message says which file or row, and what to do."""
 
@@ -184,7 +188,7 @@ class Dataset:
         ):
             return
         labels = np.asarray(self.targets)
-        bad = np.flatnonzero((labels < 0) | (labels >= len(self.classes)))
+        bad = np.flatnonzero((labels < UNLABELLED) | (labels >= len(self.classes)))
         if bad.size:
             row = int(bad[0])
             raise DataError(

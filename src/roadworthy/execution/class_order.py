@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from roadworthy.analysis.class_order import suspected_order
-from roadworthy.data.samples import Dataset
+from roadworthy.data.samples import UNLABELLED, Dataset
 from roadworthy.data.values import CLASS_SCORES, LABEL
 from roadworthy.measures.classification import predicted
 from roadworthy.registry import did_you_mean
@@ -101,7 +101,7 @@ def _aligned(spec: Assessment, role: str, data: Dataset, order: ClassOrder) -> D
     if data.classes is None and not all(name.isdecimal() for name in order.names):
         names: Sequence[str] = order.names  # whole numbers are positions
     else:
-        present = np.unique(labels).tolist()
+        present = np.unique(labels[labels != UNLABELLED]).tolist()
         names = data.classes or [str(i) for i in range(max(present, default=-1) + 1)]
         unknown = [names[i] for i in present if names[i] not in order.names]
         if unknown:
@@ -113,7 +113,9 @@ def _aligned(spec: Assessment, role: str, data: Dataset, order: ClassOrder) -> D
                 "where every answer to it is wrong",
             )
         place_of = {name: i for i, name in enumerate(order.names)}
-        labels = np.array([place_of.get(name, -1) for name in names], dtype=np.int64)[labels]
+        # The last entry is what a row without a label, -1, picks.
+        places = [*(place_of.get(name, UNLABELLED) for name in names), UNLABELLED]
+        labels = np.array(places, dtype=np.int64)[labels]
     return replace(data, targets=labels, classes=tuple(order.names))
 
 

@@ -53,6 +53,8 @@ from roadworthy.subject.system import INPUT, System
 from roadworthy.subject.trace import SYSTEM
 from roadworthy.supervisors.supervisor import Supervisor
 
+OPERATIONAL = "operational"
+"""The role of data from use, whose rows may have no label."""
 EVERY_OTHER = "*"
 """The score that stands for those of all other supervisors."""
 
@@ -111,7 +113,7 @@ class Wants:
         return {
             "requests": requests,
             "conditions": [list(c) for c in self.conditions],
-            "searches": [[c, s.name, dict(s.parameters)] for c, s in self.searches],
+            "searches": [[c, s.name, dict(s.parameters), s.role] for c, s in self.searches],
         }
 
     @classmethod
@@ -121,7 +123,7 @@ class Wants:
             module: frozenset(_REQUESTS[kind](**values) for kind, values in found)
             for module, found in content["requests"].items()
         }
-        searches = [(c, Search(n, tuple(p.items()))) for c, n, p in content["searches"]]
+        searches = [(c, Search(n, tuple(p.items()), r)) for c, n, p, r in content["searches"]]
         return cls(requests, tuple(Extra(*c) for c in content["conditions"]), tuple(searches))
 
 
@@ -198,7 +200,9 @@ class Plan:
             replace(known[extra.circumstance, extra.level], role=extra.role)
             for extra in self.wants.conditions
         ]
-        found += [Condition(name, search=search) for name, search in self.wants.searches]
+        found += [
+            Condition(name, role=search.role, search=search) for name, search in self.wants.searches
+        ]
         return found
 
     def circumstance(self, name: str) -> Circumstance:
@@ -493,6 +497,8 @@ def _load(
     for loader in (c for n, c in registry.components("loaders").items() if n in filled):
         if "targets" in loader.parameters and kind in loader.traits["gives"]["targets"]:
             filled.setdefault("targets", kind)
+    if name == OPERATIONAL:
+        filled.setdefault("unlabelled", True)
     with spec.located(place):
         return load(filled, base=spec.base, name=name)
 
@@ -506,7 +512,7 @@ def _check_data(spec: Assessment, sets: Mapping[str, Dataset], invalid: Collecti
         )
         if len(dataset) == 0:
             raise spec.error(place, "the data set is empty; nothing can be assessed on it")
-        if dataset.targets is None and role != "operational" and role not in invalid:
+        if dataset.targets is None and role != OPERATIONAL and role not in invalid:
             raise spec.error(place, "has no targets (labels); what is judged must have them")
 
 

@@ -6,6 +6,9 @@ are reduced to the case. It is saved as arrays and JSON, never as pickle.
 One that needs the scores of others (`Score`) is fitted after them, on cases that they have scored: clean calibration cases
 where there are some, else the reference ones. If it says `contrasts = True` it also gets calibration cases under the
 circumstances, and its `truth` is then, case by case, whether it is one of these.
+
+One that names several roles in `learns_from` is fitted on the clean rows of those that the file has; the column `ROLE` says
+which of them a row is of, and there is no truth.
 """
 
 from __future__ import annotations
@@ -18,6 +21,10 @@ import numpy as np
 from roadworthy.data.values import Kind
 from roadworthy.subject.needs import Request
 from roadworthy.subject.trace import ModuleTrace
+
+
+ROLE = "role"
+"""The column of a row's place among the roles that a supervisor learns from."""
 
 
 @runtime_checkable

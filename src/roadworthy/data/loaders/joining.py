@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from roadworthy.data.loaders.files import WHOLE, CsvTable, located, typed
-from roadworthy.data.samples import DataError, Dataset, Inputs
+from roadworthy.data.samples import UNLABELLED, DataError, Dataset, Inputs
 from roadworthy.data.values import LABEL, Kind
 from roadworthy.registry import did_you_mean
 
@@ -53,6 +53,7 @@ def _common(
     group: str | None = None,
     classes: list[str | int] | None = None,
     limit: int | None = None,
+    unlabelled: bool = False,
     name: str = "",
 ) -> None:
     """What every loader takes besides its own parameters."""
@@ -74,10 +75,12 @@ def reads(read: Callable[..., Samples]) -> Callable[..., Dataset]:
         found = read(base=base, **given)
         if found.classes is None and names and found.target_kind is LABEL and _whole(names):
             # Classes that are numbers name the labels; otherwise whole numbers are positions.
-            words = [str(label) for label in found.targets]
+            words = ["" if label == UNLABELLED else str(label) for label in found.targets]
             where = lambda row: f"{found.source}, row {row}"  # noqa: E731
             found = replace(found, targets=label_indices(words, names, where=where))
         found = replace(found, name=common["name"] or found.name, classes=found.classes or names)
+        if not common["unlabelled"]:
+            _refuse_unlabelled(found)
         data = _assembled(found, base, common["metadata"], common["group"])
         if limit is not None and limit < 1:
             raise DataError(f"{found.source}: limit is {limit}; a positive number was expected")
@@ -94,12 +97,6 @@ def _assembled(found: Samples, base: Path, metadata: str | None, group: str | No
     source, targets = found.source, found.targets
     if len(found.inputs) == 0:
         raise DataError(f"{source}: holds no samples; at least one is needed")
-    bad = np.flatnonzero(np.asarray(targets) < 0) if found.target_kind is LABEL else np.zeros(0)
-    if bad.size:
-        raise DataError(
-            f"{source}: row {bad[0]} has the label {targets[bad[0]]}, below 0 ({bad.size} such row(s)); "
-            "leave rows without a label out"
-        )
     ids = [str(i) for i in (range(len(found.inputs)) if found.ids is None else found.ids)]
     columns = dict(found.columns)
     if metadata is not None:
@@ -121,6 +118,19 @@ def _assembled(found: Samples, base: Path, metadata: str | None, group: str | No
         licence=found.licence,
         notes=found.notes,
     )
+
+
+def _refuse_unlabelled(found: Samples) -> None:
+    """Rows without a label belong to the role `operational` alone."""
+    if found.target_kind is not LABEL or found.targets is None:
+        return
+    bad = np.flatnonzero(np.asarray(found.targets) < 0)
+    if bad.size:
+        named = bad[0] if found.ids is None else repr(str(found.ids[bad[0]]))
+        raise DataError(
+            f"{found.source}: sample {named} has no label ({bad.size} such row(s)); leave them out: "
+            "only data.operational may have rows without a label"
+        )
 
 
 def class_names(classes: Sequence[str | int] | None) -> tuple[str, ...] | None:
@@ -146,8 +156,9 @@ def labelled(
     >>> labelled(["10", "9"], None, where=str)
     (array([10,  9]), None)
     """
-    if classes is None and all(WHOLE.fullmatch(w) and int(w) >= 0 for w in words):
-        return np.array([int(w) for w in words], dtype=np.int64), None
+    if classes is None and any(words):
+        if all(not w or (WHOLE.fullmatch(w) and int(w) >= 0) for w in words):
+            return np.array([int(w) if w else UNLABELLED for w in words], dtype=np.int64), None
     known = in_order({w for w in words if w}) if classes is None else classes
     return label_indices(words, known, where=where), known
 
@@ -177,7 +188,7 @@ def in_order(names: Iterable[str]) -> tuple[str, ...]:
 def label_indices(
     words: Sequence[str], classes: Sequence[str], *, where: Callable[[int], str]
 ) -> np.ndarray:
-    """The class index of each word; a word that is no class is read as an index if it is one."""
+    """The class index of each word, and -1 for none; a word that is no class is read as an index if it is one."""
     index = {c: i for i, c in enumerate(classes)}
     indices = np.empty(len(words), dtype=np.int64)
     for row, word in enumerate(words):
@@ -185,6 +196,8 @@ def label_indices(
             indices[row] = index[word]
         elif WHOLE.fullmatch(word) and 0 <= int(word) < len(classes):
             indices[row] = int(word)
+        elif not word:
+            indices[row] = UNLABELLED
         else:
             raise DataError(
                 f"{where(row)}: the label {word!r} is none of the {len(classes)} classes{did_you_mean(word, classes)}; "
