@@ -15,13 +15,13 @@ import numpy as np
 from roadworthy.cases.circumstance import Circumstance
 from roadworthy.cases.generators import Attack
 from roadworthy.cases.transform import at_strength
-from roadworthy.data.values import VECTOR
+from roadworthy.execution.cells import asked_again, unastuteness
 from roadworthy.execution.plan import Chunk, Plan
 from roadworthy.measures.failure import failures
 from roadworthy.measures.scored import none_if_failed
 from roadworthy.search.bisection import Crossing, smallest_crossing, smallest_epsilon
 from roadworthy.subject.system import Cases
-from roadworthy.subject.trace import SYSTEM, ModuleTrace, Trace
+from roadworthy.subject.trace import SYSTEM, ModuleTrace, Trace, one_row_a_case
 
 
 def breaks_at(plan: Plan, chunk: Chunk, ids: Sequence[str]) -> Trace:
@@ -94,19 +94,9 @@ def failed_rows(plan: Plan, trace: ModuleTrace, rows: np.ndarray) -> np.ndarray:
     return failures(scored, outputs, targets, criterion, classes=data.classes, metadata=metadata)
 
 
-def one_row_a_case(ids: Sequence[str], table: np.ndarray, seconds: float) -> Trace:
-    """What a search found, as a trace."""
-    n = len(ids)
-    rows = ModuleTrace(
-        np.array(ids, dtype=object),
-        np.zeros(n, dtype=np.int64),
-        np.full(n, None, dtype=object),
-        np.full(n, seconds / max(n, 1)),
-        VECTOR,
-        table,
-    )
-    return Trace({SYSTEM: rows})
-
-
-SEARCHES: dict[str, Callable[[Plan, Chunk, Sequence[str]], Trace]] = {"breaks_at": breaks_at}
+SEARCHES: dict[str, Callable[[Plan, Chunk, Sequence[str]], Trace]] = {
+    "breaks_at": breaks_at,
+    "asked_again": asked_again,
+    "unastuteness": unastuteness,
+}
 """The searches that sections may want."""

@@ -20,7 +20,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from roadworthy.data.values import KINDS, Kind
+from roadworthy.data.values import KINDS, VECTOR, Kind
 from roadworthy.subject.module import SubjectError
 
 SYSTEM = "system"
@@ -322,3 +322,17 @@ def _hash_of(path: Path) -> str:
 def partial_name(folder: Path) -> Path:
     """A temporary name that says which process writes there, so that what a dead one left can be swept away."""
     return folder.with_name(f"{folder.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}.partial")
+
+
+def one_row_a_case(ids: Sequence[str], table: np.ndarray, seconds: float) -> Trace:
+    """What a search found, as a trace."""
+    n = len(ids)
+    rows = ModuleTrace(
+        np.array(ids, dtype=object),
+        np.zeros(n, dtype=np.int64),
+        np.full(n, None, dtype=object),
+        np.full(n, seconds / max(n, 1)),
+        VECTOR,
+        table,
+    )
+    return Trace({SYSTEM: rows})

@@ -7,7 +7,9 @@ True
 
 from __future__ import annotations
 
+from .cell_map import MapPanel, map_chart
 from .claims import ClaimRow, claims_chart
+from .curves import CurveLine, curves_chart
 from .event_tree import event_tree
 from .forest import ForestRow, forest
 from .heat import ALARMED, MISSED, RANKING, HeatCell, Ramp, heat
@@ -19,16 +21,20 @@ __all__ = [
     "MISSED",
     "RANKING",
     "ClaimRow",
+    "CurveLine",
     "ForestRow",
     "HeatCell",
     "LevelPanel",
     "LevelPoint",
+    "MapPanel",
     "Ramp",
     "PriorityPoint",
     "claims_chart",
+    "curves_chart",
     "event_tree",
     "forest",
     "heat",
     "levels_chart",
+    "map_chart",
     "priority_chart",
 ]

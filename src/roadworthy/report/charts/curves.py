@@ -1,0 +1,147 @@
+"""Lines over a common axis: bounds against labels, errors against what is rejected, losses against distance.
+
+A line may be a step function, have a band or be dashed; the name of each stands at its end or, if those would touch, in a legend.
+
+>>> bound = CurveLine("upper bound", ((100, 0.04), (200, 0.02), (400, 0.01)))
+>>> drawn = curves_chart([bound], title="Bound against labels", across="labels", up="pmi", limit=0.02)
+>>> drawn.count("<polyline"), "upper bound" in drawn, "limit 2%" in drawn
+(1, True, True)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from roadworthy import numbers
+
+from .rows import NARROW, known
+from .svg import (
+    SMALL,
+    LinearScale,
+    Svg,
+    axis,
+    chart,
+    domain,
+    element,
+    group,
+    label,
+    line,
+    points_text,
+    text_width,
+)
+
+LEFT, RIGHT, HEIGHT, TOP = 58.0, 14.0, 260.0, 12.0
+SHADES = ("curve", "curve second", "curve third", "curve fourth", "curve fifth", "curve sixth")
+"""Lines differ by colour and by their dashes."""
+
+
+@dataclass(frozen=True)
+class CurveLine:
+    """Points from left to right; a band has a low and a high end for each of them."""
+
+    name: str
+    points: tuple[tuple[float, float], ...]
+    band: tuple[tuple[float, float], ...] = ()
+    dots: bool = False
+    """Marks without a line between them."""
+    notes: tuple[str, ...] = ()
+    """A tooltip for each dot."""
+
+
+def curves_chart(
+    lines: Sequence[CurveLine],
+    *,
+    title: str,
+    across: str,
+    up: str,
+    style: numbers.Style = "percent",
+    across_style: numbers.Style = "plain",
+    limit: float | None = None,
+    width: float = 920,
+) -> str:
+    """The picture; `limit` is a dashed line across."""
+    lines = [_known_part(one) for one in lines]
+    width = min(width, 640.0) if width > NARROW else width
+    heights = [y for one in lines for _, y in one.points] + [
+        end for one in lines for ends in one.band for end in ends
+    ]
+    x = LinearScale(
+        *domain([p for one in lines for p, _ in one.points], bounded=False, pad=0.02),
+        LEFT,
+        width - RIGHT,
+    )
+    y = LinearScale(
+        *domain([*heights, limit, 0.0], bounded=style == "percent"), TOP + HEIGHT, TOP + 8
+    )
+    body = [
+        axis(y, LEFT, width - RIGHT, style, vertical=True),
+        axis(x, TOP + 8, TOP + HEIGHT, across_style),
+        line(LEFT, TOP + HEIGHT, width - RIGHT, TOP + HEIGHT, "edge"),
+        label(across, width - RIGHT, TOP + HEIGHT + 32, anchor="end", class_="muted", font=SMALL),
+        label(up, LEFT, TOP, class_="muted", font=SMALL),
+    ]
+    if limit is not None:
+        body.append(line(LEFT, y(limit), width - RIGHT, y(limit), "reference"))
+        words = f"limit {numbers.limit(limit, style)}"
+        body.append(
+            label(words, width - RIGHT, y(limit) - 5, anchor="end", class_="muted", font=SMALL)
+        )
+    body += [_drawn(one, SHADES[i % len(SHADES)], x, y) for i, one in enumerate(lines)]
+    legend, rows = _legend(lines, width, TOP + HEIGHT + 52)
+    return chart(
+        [*body, legend],
+        name="curves",
+        title=title,
+        description=f"{up} against {across}: {', '.join(one.name for one in lines)}.",
+        width=width,
+        height=TOP + HEIGHT + 50 + 18 * rows,
+        grow=1.4 if width < NARROW else 1,
+    )
+
+
+def _known_part(one: CurveLine) -> CurveLine:
+    """Without points that are no numbers."""
+    kept = [i for i, (x, y) in enumerate(one.points) if known(x) and known(y)]
+    return CurveLine(
+        one.name,
+        tuple(one.points[i] for i in kept),
+        tuple(one.band[i] for i in kept) if one.band else (),
+        one.dots,
+        tuple(one.notes[i] for i in kept) if one.notes else (),
+    )
+
+
+def _drawn(one: CurveLine, shade: str, x: LinearScale, y: LinearScale) -> Svg:
+    parts: list[Svg] = []
+    at = [(x(a), y(b)) for a, b in one.points]
+    if one.band:
+        ends = list(zip(at, one.band, strict=True))
+        outline = [(p, y(high)) for (p, _), (_, high) in ends]
+        outline += [(p, y(low)) for (p, _), (low, _) in ends[::-1]]
+        parts.append(element("polygon", points=points_text(outline), class_="band"))
+    if at and not one.dots:
+        parts.append(element("polyline", points=points_text(at), class_=shade))
+    for i, (a, b) in enumerate(at if one.dots or len(at) == 1 else ()):
+        note = element("title", one.notes[i]) if one.notes else Svg("")
+        parts.append(element("circle", note, cx=a, cy=b, r=4, class_="dot"))
+    return group(*parts, title=one.name)
+
+
+def _legend(lines: Sequence[CurveLine], width: float, top: float) -> tuple[Svg, int]:
+    parts: list[Svg] = []
+    at, row = LEFT, 0
+    for i, one in enumerate(lines):
+        needed = 34 + text_width(one.name, SMALL) + 16
+        if at + needed > width and at > LEFT:
+            at, row = LEFT, row + 1
+        y = top + 18 * row
+        mark = [(at, y - 4), (at + 24, y - 4)]
+        if one.dots:
+            parts.append(element("circle", cx=at + 12, cy=y - 4, r=4, class_="dot"))
+        else:
+            shade = SHADES[i % len(SHADES)]
+            parts.append(element("polyline", points=points_text(mark), class_=shade))
+        parts.append(label(one.name, at + 30, y, class_="muted", font=SMALL))
+        at += needed
+    return group(*parts, class_="legend"), row + 1
