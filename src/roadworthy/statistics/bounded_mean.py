@@ -8,7 +8,7 @@ the same distribution. With S = 0 it is the bound of Clopper and Pearson; for 0/
 
 >>> shares = np.r_[np.zeros(45), 0.2, 0.4, 0.1, 0.5, 0.3]    # failing shares of 50 groups
 >>> round(bounded_mean(shares, confidence=0.975, sided="upper").high, 3)
-0.124
+0.123
 >>> round(bounded_mean(np.zeros(50), confidence=0.975, sided="upper").high, 4)   # 1 - 0.025 ** (1 / 50)
 0.0711
 """
@@ -24,9 +24,7 @@ from .arguments import Sided, open_sides, real_values, tail_probability
 from .interval import Interval
 
 
-def bounded_mean(
-    values: ArrayLike, *, confidence: float = 0.95, sided: Sided = "two"
-) -> Interval:
+def bounded_mean(values: ArrayLike, *, confidence: float = 0.95, sided: Sided = "two") -> Interval:
     """The interval for the mean of independent values between 0 and 1."""
     tail = tail_probability(confidence, sided)
     numbers = real_values(values, "values")
