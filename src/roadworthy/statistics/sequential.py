@@ -6,6 +6,10 @@ alpha at most, over all looks together (Ville 1939; Waudby-Smith and Ramdas, "Es
 betting", 2024). Several rates bet at once, and their mean counts. An observation that was drawn with probability p stands for
 1 / p others: give 1 / p as its weight. To test for a mean below the limit, change the sign of values, limit and bounds.
 
+For a proportion, bets of all sizes at once have a closed form: the likelihood ratio of p against the limit, averaged over
+Jeffreys' prior of p cut off at the limit (Robbins 1970). The limits against which it stays below 1 / alpha at a look are a
+confidence sequence: all of its intervals hold the true proportion together.
+
 Looking for a change, evidence is taken from the best start so far (a CUSUM of the logarithms); it then reaches 1 / alpha less
 than once in 1 / alpha observations (Shin, Ramdas and Rinaldo, "E-detectors", 2023).
 
@@ -14,6 +18,8 @@ than once in 1 / alpha observations (Shin, Ramdas and Rinaldo, "E-detectors", 20
 >>> evidence = martingale(factors)
 >>> int(np.argmax(evidence >= np.log(1000))), bool(martingale(log_factors(0.05 * wrong, limit=0.1, least=0.0, most=1.0)).max() < 0)
 (14, True)
+>>> round(proportion_sequence(2, 1000, confidence=0.975, sided="upper").high, 4)   # valid at every look
+0.0098
 >>> quiet_first = np.concatenate([np.zeros(500), wrong])
 >>> found = cusum(log_factors(quiet_first, limit=0.1, least=0.0, most=1.0))
 >>> bool(found.evidence[-1] > np.log(1000)), 500 <= int(found.starts[-1]) <= 502
@@ -26,6 +32,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from .arguments import Sided, open_sides, tail_probability
+from .interval import Interval
 
 Floats = NDArray[np.float64]
 
@@ -73,6 +82,49 @@ def martingale(factors: Floats) -> Floats:
     If it is not, log(1 / alpha) is reached with probability alpha at most, over all looks together.
     """
     return _mean(np.cumsum(factors, axis=1))
+
+
+def evidence_below(successes: ArrayLike, n: ArrayLike, limit: ArrayLike) -> Floats:
+    """The logarithm of the evidence that a proportion is below the limit, elementwise.
+
+    If it is not, log(1 / alpha) is reached with probability alpha at most, over all looks together.
+    Evidence that it is above the limit is `evidence_below(n - successes, n, 1 - limit)`.
+    """
+    from scipy.special import betainc, betaln, xlog1py, xlogy
+
+    k, size, p = (np.asarray(x, dtype=np.float64) for x in (successes, n, limit))
+    a = 0.5
+    with np.errstate(divide="ignore"):
+        # So far below the share seen that no bet was won: the logarithm of 0.
+        inside = np.log(betainc(k + a, size - k + a, p)) - np.log(betainc(a, a, p))
+    result: Floats = (
+        betaln(k + a, size - k + a) - betaln(a, a) + inside - xlogy(k, p) - xlog1py(size - k, -p)
+    )
+    return result
+
+
+def proportion_sequence(
+    successes: float, n: float, *, confidence: float = 0.95, sided: Sided = "two"
+) -> Interval:
+    """The interval for a proportion at one of any number of looks; all of them hold together."""
+    tail = tail_probability(confidence, sided)
+    low = 1.0 - _upper_at_look(n - successes, n, tail)
+    high = _upper_at_look(successes, n, tail)
+    low, high = open_sides(low, high, sided, least=0.0, most=1.0)
+    return Interval(low, high, float(confidence), "confidence sequence, beta mixture")
+
+
+def _upper_at_look(successes: float, n: float, tail: float) -> float:
+    if successes >= n:
+        return 1.0
+    low, high = successes / n, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2.0
+        if evidence_below(successes, n, middle) < -np.log(tail):
+            low = middle
+        else:
+            high = middle
+    return high
 
 
 class Cusum(NamedTuple):
