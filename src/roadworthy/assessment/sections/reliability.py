@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -35,7 +35,19 @@ from roadworthy.analysis.reliability.assembly import (
     printed_bounds,
     subtypes,
 )
-from roadworthy.analysis.reliability.partition import LabelSeparation, label_separation
+from roadworthy.analysis.reliability.assumptions import (
+    AssumptionCheck,
+    check_deterministic,
+    drift_check,
+    independence_check,
+    representative_check,
+    separation_check,
+    vote_check,
+)
+from roadworthy.analysis.reliability.budget import label_next
+from roadworthy.analysis.reliability.oracle import reach
+from roadworthy.statistics.partition import Centres, Grid, LabelSeparation, label_separation
+from roadworthy.statistics.profile import Profile, Smoothed
 from roadworthy.assessment.observations import Observations
 from roadworthy.assessment.section import Result, Results, Section, drawn, nothing
 from roadworthy.claims import Quantity
@@ -48,8 +60,9 @@ from roadworthy.registry import register
 from roadworthy.report import charts
 from roadworthy.report.blocks import Block, Cell, Chart, Column, Heading, Table, Text
 from roadworthy.spec import Assessment, ClaimSpec, Strict
-from roadworthy.statistics import Interval
-from roadworthy.store.record import Number, RecordPart
+from roadworthy.statistics import Interval, mean
+from roadworthy.statistics.sequential import proportion_sequence
+from roadworthy.store.record import Number, RecordPart, StoredInterval
 from roadworthy.store.record import Record as RunRecord
 
 KEY = "reliability"
@@ -58,6 +71,15 @@ SUPERVISOR = "profile"
 AGAIN, CELLS = "asked_again", "unastuteness"
 CHECKED = 64
 """Operational inputs that the subject is asked about twice."""
+NEXT, MARKED = 10, 200
+"""Rows to label next, and failures on a map, at most."""
+MOST_FEATURES = 20
+"""In more dimensions regions of raw inputs mean little; images are encoded."""
+NOT_TESTED = {
+    3: "no reference data",
+    5: "no cell has inputs of one label",
+    6: "no draws inside cells; `unastuteness` looks around inputs",
+}
 CHOSEN = "label_by"
 """The column that says `chosen` of a row that was not labelled at random."""
 
@@ -150,3 +172,905 @@ class ReliabilitySpec(Strict):
     def p(self) -> float:
         """The norm as a number."""
         return math.inf if self.norm == "inf" else float(self.norm)
+
+
+class BoundRecord(RecordPart):
+    """One way to bound pmi."""
+
+    name: str
+    title: str
+    value: Number = None
+    lower: Number = None
+    upper: Number = None
+    n: int = 0
+    failures: Number = None
+    method: str = ""
+    printed: bool = Field(False, description="One of the two lines that claims may be judged by")
+    guarantee: bool = Field(True, description="False: no coverage is claimed for it")
+    note: str = ""
+
+
+class SeparationRecord(RecordPart):
+    """How far apart labels of different classes lie."""
+
+    distance: float
+    r: float
+    given: bool = False
+    norm: Number = Field(None, description="Null for the largest difference")
+    labels: int
+    pair: list[str] = Field(description="The two rows that are this near")
+    chance: float = Field(description="That the next labelled row is nearer to another class")
+    chance_upper: float = Field(description="Its upper 97.5% bound")
+    nearly_zero: bool = False
+
+
+class AssumptionRecord(RecordPart):
+    """An assumption of Zhao et al. 2021, and what the rows say of it."""
+
+    number: int
+    says: str
+    verdict: str
+    check: str
+
+
+class FailureTypeRecord(RecordPart):
+    """Failures of one type."""
+
+    name: str
+    failures: int
+    value: float
+    upper: float
+    cost: Number = None
+
+
+class RegionRecord(RecordPart):
+    """A region of the profile, and how much is known of it."""
+
+    name: str
+    share: float = Field(description="Of the operational inputs")
+    labelled: int
+    failures: int
+    without_label: float = Field(description="Share of its inputs that no label reaches")
+
+
+class MapRecord(RecordPart):
+    """Two features cut into cells: where inputs lie, and where they fail."""
+
+    axes: list[tuple[str, float, float]]
+    profile: list[list[Number]]
+    failing: list[list[Number]]
+    marks: list[tuple[float, float, str]] = Field(default_factory=list)
+
+
+class BudgetPoint(RecordPart):
+    """The bound after so many labels."""
+
+    labels: int
+    upper: float
+    any_time: float = Field(description="A bound that holds at every look")
+
+
+class UnastutenessRecord(RecordPart):
+    """How often inputs near labelled operational ones fail."""
+
+    estimator: str
+    radius: float
+    inputs: int
+    value: float = Field(description="Mean over the balls of the probability to fail")
+    interval: StoredInterval
+    failing: int = Field(description="Balls in which a failure was found")
+    queries: int
+
+
+class ProfileRecord(RecordPart):
+    """The density of operational inputs."""
+
+    bandwidth: Number = Field(None, description="In deviations of each feature")
+    rule: str = ""
+    features: int = Field(description="Dimensions in which it is taken")
+    encoded: bool = Field(False, description="By an autoencoder of the reference rows")
+    limit: Number = Field(None, description="Score above which an input lies outside the profile")
+    left: Number = Field(None, description="Share of the test inputs outside")
+
+
+class ReliabilityRecord(RecordPart):
+    """The probability of misclassification, what it rests on, and what to do next."""
+
+    because: str = Field("", description="Why there is no pmi")
+    confidence: float = CONFIDENCE
+    assumed: bool = Field(False, description="Claims are judged by the second line")
+    struck: str = Field("", description="Why the second line does not count")
+    inputs: int = 0
+    labelled: int = 0
+    chosen: int = Field(0, description="Labelled on purpose: they label others and are not counted")
+    groups: int | None = None
+    bounds: list[BoundRecord] = Field(default_factory=list)
+    gain: Number = Field(None, description="The first line's bound over the second's")
+    separation: SeparationRecord | None = None
+    evidence: dict[str, float] = Field(
+        default_factory=dict, description="What the operational inputs rest on; adds to 1"
+    )
+    assumptions: list[AssumptionRecord] = Field(default_factory=list)
+    types: list[FailureTypeRecord] = Field(default_factory=list)
+    budget: list[BudgetPoint] = Field(default_factory=list)
+    regions: list[RegionRecord] = Field(default_factory=list)
+    map: MapRecord | None = None
+    label_next: list[str] = Field(default_factory=list, description="Rows to label next, by id")
+    unastuteness: UnastutenessRecord | None = None
+    profile: ProfileRecord | None = None
+
+
+@dataclass(frozen=True)
+class Operation:
+    """Operational data as arrays: what was asked, answered and is known of it."""
+
+    points: np.ndarray
+    labels: np.ndarray
+    answers: np.ndarray
+    groups: np.ndarray | None
+    chosen: np.ndarray
+    """Rows that were labelled on purpose."""
+
+    @property
+    def tested(self) -> np.ndarray:
+        """Rows that were labelled at random: they alone are counted in the plain test."""
+        return (self.labels != UNLABELLED) & ~self.chosen
+
+    @property
+    def failed(self) -> np.ndarray:
+        """Which of the tested rows fail; no answer does."""
+        return self.answers[self.tested] != self.labels[self.tested]
+
+    def of_tested(self) -> np.ndarray | None:
+        """The groups of the tested rows."""
+        return None if self.groups is None else self.groups[self.tested]
+
+
+@dataclass(frozen=True)
+class ReliabilityResult(Result):
+    """The result with the arrays that claims are judged on."""
+
+    operation: Operation | None = None
+    reached: np.ndarray | None = None
+    contradicted: int = 0
+    types: Mapping[str, list[tuple[int, int]]] = field(default_factory=dict)
+
+
+@register("sections", KEY)
+class Reliability(Section):
+    """The probability of misclassification per input, bounded."""
+
+    keys = {KEY: ReliabilitySpec}
+    after = ("performance", "supervision")
+    quantities = (
+        Quantity(
+            PMI,
+            "the probability that an input drawn like the operational data is misclassified. With `class`: in the way that "
+            "`reliability: failures:` names so.",
+            low=0.0,
+            high=1.0,
+            places=("class",),
+            one_way=True,
+        ),
+    )
+    Record = ReliabilityRecord
+
+    def check_file(self, spec: Assessment) -> None:
+        """Classes alone have misclassifications, and a claim needs operational data."""
+        given = _settings(spec)
+        if spec.task.output is not CLASS_SCORES:
+            raise spec.error(
+                (KEY,), f"is about classification; the subject's task is {spec.task.name}"
+            )
+        claims = [(i, c) for i, c in enumerate(spec.claims) if c.quantity == PMI]
+        for i, claim in claims:
+            if OPERATIONAL not in spec.data.roles():
+                raise spec.error(
+                    ("claims", i),
+                    "pmi is about inputs in operation. Add `data.operational`; rows may have no label",
+                )
+            if claim.class_ != "" and claim.class_ not in given.failures:
+                known = ", ".join(given.failures) or "none"
+                raise spec.error(
+                    ("claims", i, "class"),
+                    f"{claim.class_!r} is no type of failure under reliability: failures: {known}",
+                )
+            if "confidence" not in claim.model_fields_set:
+                claim.confidence = CONFIDENCE
+        named = {s if isinstance(s, str) else next(iter(s)) for s in spec.supervisors}
+        if OPERATIONAL in spec.data.roles() and not spec.every_supervisor | (SUPERVISOR in named):
+            spec.supervisors.append(SUPERVISOR)
+
+    def check(self, plan: Plan) -> None:
+        """Labels that contradict each other, and what cannot be searched, are refused before any case runs."""
+        given = _settings(plan.spec)
+        if OPERATIONAL not in plan.data:
+            return
+        operational = plan.data[OPERATIONAL]
+        if operational.input_kind not in (IMAGE, VECTOR):
+            raise plan.spec.error(
+                (KEY,), f"inputs are images or rows of features, not {operational.input_kind.name}"
+            )
+        if given.domain is not None:
+            width = np.shape(operational.inputs[:1])[-1]
+            if operational.input_kind is IMAGE or len(given.domain) != width:
+                raise plan.spec.error(
+                    (KEY, "domain"), f"names {len(given.domain)} features; rows have {width}"
+                )
+        with plan.spec.located((KEY,)):
+            _types(plan)
+            _separated(plan)
+        if given.unastuteness is not None:
+            refused = why_no_scores(plan, operational)
+            if not refused and given.norm == 1:
+                refused = "balls are boxes or spheres: norm inf or 2"
+            if not refused and operational.targets is None:
+                refused = "no operational input has a label"
+            if refused:
+                raise plan.spec.error((KEY, CELLS), f"not applicable: {refused}")
+
+    def wants(self, plan: Plan) -> Wants:
+        """Answers to the operational inputs, some of them twice, and what lies around labelled ones."""
+        if OPERATIONAL not in plan.data:
+            return Wants()
+        given, searches = _settings(plan.spec), []
+        if not all(getattr(m, "whole_case", False) for m in plan.subject.modules.values()):
+            searches.append(Search(AGAIN, (("inputs", CHECKED),), OPERATIONAL))
+        if given.unastuteness is not None:
+            asked = given.unastuteness
+            separation = _separated(plan).all
+            radius = asked.radius or (separation.r if separation else None)
+            if radius is None:
+                raise plan.spec.error((KEY, CELLS, "radius"), "is needed: labels are of one class")
+            content = {
+                "estimator": asked.estimator,
+                "inputs": asked.inputs,
+                "norm": given.p,
+                "radius": float(radius),
+                "domain": given.domain,
+                "parameters": asked.parameters,
+            }
+            searches.append(Search(CELLS, tuple(content.items()), OPERATIONAL))
+        return Wants(conditions=(Extra(OPERATIONAL),), searches=tuple(("", s) for s in searches))
+
+    def analyse(self, plan: Plan, observed: Observations, results: Results) -> Result:
+        """Both lines, the rows beside them, and what they rest on."""
+        if observed.operational is None:
+            record = ReliabilityRecord(
+                because="there is no operational data. Add `data.operational`; rows may have no label"
+            )
+            return ReliabilityResult(record, notes=[f"No pmi: {record.because}"])
+        return _Analysis(plan, observed).result()
+
+    def evidence(
+        self, claim: ClaimSpec, plan: Plan, observed: Observations, result: Result
+    ) -> list[Evidence]:
+        """The line that claims are judged by, at any confidence."""
+        assert isinstance(result, ReliabilityResult) and result.operation is not None
+        operation, given = result.operation, _settings(plan.spec)
+        if claim.class_ != "":
+            pairs = result.types[str(claim.class_)]
+            rows = operation.tested
+            failed = np.zeros(int(rows.sum()), dtype=bool)
+            for true, answer in pairs:
+                failed |= (operation.labels[rows] == true) & (operation.answers[rows] == answer)
+        else:
+            failed = operation.failed
+        if not len(failed):
+            return [nothing(PMI, "no operational input was labelled at random")]
+        of_type = claim.class_ != ""
+
+        def lines(confidence: float) -> tuple[PmiBound, PmiBound]:
+            """The bound that is judged, and the one that further labels add to."""
+            if given.labels == "growing":
+                bound = _at_any_look(failed, confidence)
+                return bound, bound
+            if of_type:
+                bound = operational_test(failed, groups=operation.of_tested(), confidence=confidence)
+                return bound, bound
+            both = _printed(result, given, confidence)
+            bound = both.judged("r_separation" in given.assume)
+            return bound, both.tested if bound is both.if_separated else bound
+
+        def interval(confidence: float, sided: Sided) -> Interval:
+            bound = lines((1 + confidence) / 2 if sided == "two" else confidence)[0]
+            low = 0.0 if sided == "upper" else bound.lower
+            high = 1.0 if sided == "lower" else bound.upper
+            return Interval(low, high, confidence, bound.method)
+
+        def settled_by(limit: float, confidence: float) -> int | None:
+            bound, tested = lines(confidence)
+            further = claim_status(bound, limit, tested=tested).further
+            return None if further is None else len(failed) + further
+
+        about = About(circumstance="operation")
+        groups = None if operation.groups is None else len(np.unique(operation.of_tested()))
+        return [
+            Evidence(
+                PMI,
+                about,
+                float(failed.mean()),
+                len(failed),
+                "lower",
+                interval,
+                groups=groups,
+                settled_by=settled_by,
+            )
+        ]
+
+    def view(self, record: ReliabilityRecord, run: RunRecord) -> list[Block]:
+        """The two lines first, then what they rest on, the map, and what to label next."""
+        heading = Heading("Reliability in operation", id="reliability", short="Reliability")
+        if record.because:
+            return [heading, Text(f"No pmi: {record.because}.", "empty")]
+        return [heading, *_shown(record, run)]
+
+
+def _settings(spec: Assessment) -> ReliabilitySpec:
+    return spec.part(KEY, ReliabilitySpec) or ReliabilitySpec.model_validate({})
+
+
+@dataclass(frozen=True)
+class Separations:
+    """Of all labelled rows, and of the reference rows alone, which labelled operational rows can contradict; or why none."""
+
+    points: np.ndarray
+    """Reference rows, then operational ones."""
+    labels: np.ndarray
+    ids: list[str]
+    reference: int
+    """How many are reference rows."""
+    all: LabelSeparation | None
+    of_reference: LabelSeparation | None
+    because: str = ""
+
+
+_LAST: dict[str, Separations] = {}
+"""The separation of the last data; asked for when planning and when analysing, and long in many dimensions."""
+
+
+def _separated(plan: Plan) -> Separations:
+    given = _settings(plan.spec)
+    sets = {role: plan.data[role] for role in ("reference", OPERATIONAL) if role in plan.data}
+    key = hash_of([{r: d.fingerprint for r, d in sets.items()}, given.domain, given.norm, given.r])
+    if key not in _LAST:
+        _LAST.clear()
+        _LAST[key] = _separations(sets, given)
+    return _LAST[key]
+
+
+def _separations(sets: Mapping[str, Dataset], given: ReliabilitySpec) -> Separations:
+    points = [comparable(d, slice(None), given.domain).reshape(len(d), -1) for d in sets.values()]
+    labels = [
+        np.full(len(d), UNLABELLED) if d.targets is None else np.asarray(d.targets)
+        for d in sets.values()
+    ]
+    ids = [f"{role}:{i}" for role, d in sets.items() for i in d.ids]
+    known = len(points[0]) if "reference" in sets else 0
+    rows, truth = np.concatenate(points), np.concatenate(labels)
+    if len(np.unique(truth[truth >= 0])) < 2:
+        because = "labels are of one class"
+        return Separations(rows, truth, ids, known, None, None, because)
+    found = label_separation(rows, truth, norm=given.p, r=given.r, names=ids)
+    own = truth[:known]
+    apart = None
+    if len(np.unique(own[own >= 0])) >= 2:
+        apart = label_separation(rows[:known], own, norm=given.p, r=given.r)
+    return Separations(rows, truth, ids, known, found, apart)
+
+
+def _types(plan: Plan) -> dict[str, list[tuple[int, int]]]:
+    """The types of failure as pairs of class numbers."""
+    names = plan.classes.names if plan.classes else ()
+    found: dict[str, list[tuple[int, int]]] = {}
+    for name, kind in _settings(plan.spec).failures.items():
+        pairs = []
+        for pair in kind.pairs:
+            unknown = [c for c in pair if names and str(c) not in names]
+            if unknown:
+                raise ValueError(
+                    f"failures: {name}: {unknown[0]!r} is no class; there are: {', '.join(names)}"
+                )
+            true, answer = (names.index(str(c)) if names else int(c) for c in pair)
+            if true == answer:
+                raise ValueError(f"failures: {name}: {pair[0]!r} answered rightly is no failure")
+            pairs.append((true, answer))
+        found[name] = pairs
+    return found
+
+
+class _Analysis:
+    """From arrays to the record, step by step."""
+
+    def __init__(self, plan: Plan, observed: Observations) -> None:
+        assert observed.operational is not None
+        self.plan, self.observed, self.given = plan, observed, _settings(plan.spec)
+        self.apart = _separated(plan)
+        data, seen = plan.data[OPERATIONAL], observed.operational.observed
+        answers = seen.predicted if seen.predicted is not None else np.full(len(data), -2)
+        first = self.apart.reference
+        chosen = np.zeros(len(data), dtype=bool)
+        if data.has_column(CHOSEN):
+            chosen = np.array([str(c) == "chosen" for c in data.column(CHOSEN)])
+        # No answer is a failure, whatever the label: it must differ from "no label", too.
+        self.operation = Operation(
+            self.apart.points[first:],
+            self.apart.labels[first:],
+            np.where(np.asarray(answers) < 0, -2, answers),
+            data.groups,
+            chosen & (self.apart.labels[first:] != UNLABELLED),
+        )
+        self.ids = data.ids
+        self.notes: list[str] = []
+        self.confidence = CONFIDENCE
+
+    def result(self) -> ReliabilityResult:
+        """All of it."""
+        self._check_deterministic()
+        operation, given = self.operation, self.given
+        reached = self._reached(self.apart.all, len(self.apart.labels))
+        from_reference = self._reached(self.apart.of_reference, self.apart.reference)
+        at_random = np.where(operation.chosen, UNLABELLED, operation.labels)
+        separated = separation_check(at_random, from_reference)
+        against = int(separated[0].against)
+        made = ReliabilityResult(
+            ReliabilityRecord(),
+            operation=operation,
+            reached=reached,
+            contradicted=against,
+            types=_types(self.plan),
+        )
+        lines = _printed(made, given, CONFIDENCE)
+        space = _Space.of(self)
+        record = ReliabilityRecord(
+            assumed="r_separation" in given.assume and not against,
+            struck=_struck(against, separated[0].n, lines),
+            inputs=len(operation.labels),
+            labelled=int(operation.tested.sum()),
+            chosen=int(operation.chosen.sum()),
+            groups=None if operation.groups is None else len(np.unique(operation.groups)),
+            bounds=self._bounds(lines, from_reference, space),
+            gain=lines.gain if lines.without_assumptions.n else None,
+            separation=self._separation(),
+            evidence=_evidence(operation, reached, from_reference),
+            assumptions=self._assumptions(separated, space),
+            types=self._types(made.types),
+            budget=_budget(operation.failed),
+            regions=space.regions(operation, reached),
+            map=space.map(operation, reached),
+            label_next=self._label_next(space, reached),
+            unastuteness=self._unastuteness(),
+            profile=_profile(space, self.observed),
+        )
+        warnings, notes = self._said(lines, record)
+        findings = [self._finding(lines, record)]
+        return replace(made, record=record, findings=findings, notes=notes, warnings=warnings)
+
+    def _check_deterministic(self) -> None:
+        """Refuse a subject that answers otherwise when it is asked again."""
+        again = self.observed.searched.get(f"@{AGAIN}")
+        if again is None:
+            return
+        second = again[:CHECKED, 0]
+        asked = np.flatnonzero(np.isfinite(second))
+        first = np.where(self.operation.answers < 0, -1, self.operation.answers)[asked]
+        try:
+            check_deterministic(first, second[asked].astype(int), self.ids[asked])
+        except ValueError as error:
+            raise self.plan.spec.error(("subject",), str(error)) from None
+
+    def _reached(self, separation: LabelSeparation | None, rows: int) -> np.ndarray:
+        """The label that reaches each operational input from the first so many rows; its own comes first."""
+        if separation is None:
+            return self.operation.labels.copy() if rows > self.apart.reference else np.full(
+                len(self.operation.labels), UNLABELLED
+            )
+        known = np.flatnonzero(self.apart.labels[:rows] != UNLABELLED)
+        return reach(
+            self.operation.points, self.apart.points[known], self.apart.labels[known], separation
+        ).labels
+
+    def _bounds(
+        self, lines: PrintedBounds, from_reference: np.ndarray, space: _Space
+    ) -> list[BoundRecord]:
+        """The two lines, and the rows beside them."""
+        operation, tested = self.operation, self.operation.tested
+        found = [
+            _bound_record("without_assumptions", "Without assumptions", lines.without_assumptions),
+            _bound_record("if_separated", "If labels are r-separated", lines.if_separated),
+        ]
+        found = [b.model_copy(update={"printed": True}) for b in found]
+        by_label = lines.propagated
+        row = _bound_record("propagated", "All inputs by labels within r", by_label.bound)
+        if by_label.says_nothing:
+            row = BoundRecord(name=row.name, title=row.title, n=row.n, note=str(by_label))
+        found.append(row)
+        if (from_reference != UNLABELLED).any():
+            guess = (from_reference == UNLABELLED) | (from_reference != operation.answers)
+            bound = corrected(
+                guess[~tested],
+                operation.failed,
+                guess[tested],
+                groups=None if operation.groups is None else operation.groups[~tested],
+                labelled_groups=operation.of_tested(),
+            )
+            found.append(_bound_record("corrected", "Corrected by labels", bound))
+        if space.partition is not None:
+            counted = credible(*space.counts(operation))
+            row = _bound_record("credible", "Bayesian, by cells", counted)
+            found.append(row.model_copy(update={"guarantee": False}))
+        smoothed = space.smoothed(operation)
+        if smoothed is not None:
+            made = BoundRecord(name="smoothed", title="Kernel density, by cells", guarantee=False)
+            made.value, made.n = smoothed.estimate, len(operation.labels)
+            made.note = f"deviation {numbers.value(smoothed.deviation, 'percent')}"
+            found.append(made)
+        found.append(self._conservative())
+        if self.given.labels == "growing":
+            bound = _at_any_look(operation.failed, CONFIDENCE)
+            found.append(_bound_record("any_look", "At every look", bound))
+        return found
+
+    def _conservative(self) -> BoundRecord:
+        """Conservative Bayesian inference, if somebody said what they believe and nothing failed."""
+        prior, failed = self.given.prior, self.operation.failed
+        made = BoundRecord(
+            name="conservative", title="Conservative Bayesian", n=len(failed), guarantee=False
+        )
+        if prior is None or failed.any():
+            made.note = "no prior given" if prior is None else "only if no label fails"
+            return made
+        made.upper = conservative_bound(len(failed), below=prior.below, belief=prior.belief)
+        made.failures, made.method = 0, f"P(pmi <= {prior.below:g}) >= {prior.belief:g}"
+        return made
+
+    def _separation(self) -> SeparationRecord | None:
+        found = self.apart.all
+        if found is None:
+            return None
+        return SeparationRecord(
+            distance=found.distance,
+            r=found.r,
+            given=found.given,
+            norm=None if math.isinf(found.norm) else found.norm,
+            labels=found.n,
+            pair=[self.apart.ids[row] for row in found.pair],
+            chance=found.chance_lower,
+            chance_upper=found.chance_upper,
+            nearly_zero=found.nearly_zero,
+        )
+
+    def _assumptions(
+        self, separated: Sequence[AssumptionCheck], space: _Space
+    ) -> list[AssumptionRecord]:
+        first = self.apart.reference
+        smoothed = space.smoothed(self.operation)
+        ratio = (None, None)
+        if smoothed is not None:
+            ratio = (smoothed.deviation, smoothed.independent_deviation)
+        checks = [independence_check(*ratio), *separated]
+        if first:
+            checks.append(representative_check(space.reference, space.operational))
+        else:
+            checks.append(AssumptionCheck(3, "not testable here"))
+        checks += [vote_check(*space.votes(self.operation)), AssumptionCheck(6, "not testable here")]
+        data = self.plan.data[OPERATIONAL]
+        if self.given.time is not None:
+            checks.append(drift_check(space.operational, data.column(self.given.time)))
+        checks.sort(key=lambda c: c.number or 7)
+        return [
+            AssumptionRecord(
+                number=c.number, says=c.assumed, verdict=c.verdict, check=_checked_by(c)
+            )
+            for c in checks
+        ]
+
+    def _types(self, types: Mapping[str, list[tuple[int, int]]]) -> list[FailureTypeRecord]:
+        operation, tested = self.operation, self.operation.tested
+        labels, answers = operation.labels[tested], operation.answers[tested]
+        if not types or not len(labels):
+            return []
+        groups = operation.of_tested()
+        costs = {n: k.cost for n, k in self.given.failures.items() if k.cost}
+        found = []
+        for kind in subtypes(labels, answers, types, groups=groups):
+            cost = None
+            if kind.name in costs:
+                own = {kind.name: costs[kind.name]}
+                cost = cost_of_failures(labels, answers, types, own, groups=groups).upper
+            found.append(
+                FailureTypeRecord(
+                    name=kind.name,
+                    failures=round(kind.bound.k) if groups is None else -1,
+                    value=kind.bound.point,
+                    upper=kind.bound.upper,
+                    cost=cost,
+                )
+            )
+        return found
+
+    def _label_next(self, space: _Space, reached: np.ndarray) -> list[str]:
+        if space.partition is None:
+            return []
+        regions = label_next(space.operational, space.cells, reached, count=NEXT)
+        return [str(self.ids[row]) for region in regions for row in region.rows]
+
+    def _unastuteness(self) -> UnastutenessRecord | None:
+        """The mean over balls, with an interval over them."""
+        table = self.observed.searched.get(f"@{CELLS}")
+        if table is None:
+            return None
+        asked = table[np.isfinite(table[:, 0])]
+        interval = mean(asked[:, 0], confidence=CONFIDENCE)
+        assert self.given.unastuteness is not None
+        return UnastutenessRecord(
+            estimator=self.given.unastuteness.estimator,
+            radius=float(dict(self._search(CELLS).parameters)["radius"]),
+            inputs=len(asked),
+            value=float(asked[:, 0].mean()),
+            interval=interval,
+            failing=int((asked[:, 5] > 0).sum()),
+            queries=int(asked[:, 4].sum()),
+        )
+
+    def _search(self, name: str) -> Search:
+        return next(s for _, s in self.plan.wants.searches if s.name == name)
+
+    def _finding(self, lines: PrintedBounds, record: ReliabilityRecord) -> Finding:
+        bound = lines.judged(record.assumed)
+        assumed = ("labels are r-separated",) if record.assumed else ()
+        independent = () if record.groups else ("operational inputs are independent",)
+        drawn_from = "labelled inputs are drawn like operation"
+        return Finding(
+            PMI,
+            bound.point,
+            Interval(bound.lower, bound.upper, 2 * CONFIDENCE - 1, bound.method),
+            n=bound.n,
+            effective_n=bound.effective_n,
+            groups=record.groups,
+            about=About(circumstance="operation"),
+            better="lower",
+            assumptions=(drawn_from, *independent, *assumed),
+            details={"failures": bound.k, "gain": lines.gain},
+        )
+
+    def _said(
+        self, lines: PrintedBounds, record: ReliabilityRecord
+    ) -> tuple[list[str], list[str]]:
+        """Warnings and notes."""
+        warnings, notes = [], []
+        bound = lines.judged(record.assumed)
+        if self.observed.clean.truth is not None and bound.n:
+            held = held_out_check(self.observed.clean.failure, bound.upper)
+            if held.contradicted:
+                warnings.append(
+                    f"pmi: {held.k} of {held.n} test cases fail, which contradicts the upper bound "
+                    f"{numbers.value(bound.upper, 'percent')} (p = {held.p:.2g}). Test and operational data differ."
+                )
+        if record.struck and self.given.assume:
+            warnings.append(f"pmi: {record.struck}. Claims are judged without assumptions.")
+        if record.separation and record.separation.nearly_zero:
+            notes.append(f"pmi: {' and '.join(record.separation.pair)} are nearly equal. Check their labels.")
+        if self.apart.because:
+            notes.append(f"pmi: no label reaches another input: {self.apart.because}.")
+        if not len(self.operation.failed):
+            notes.append("pmi: no operational input was labelled at random, so there is no bound. Label some.")
+        return warnings, notes
+
+
+@dataclass(frozen=True)
+class _Space:
+    """Where inputs lie: as they are if they have few features, else as the profile encodes them; cut into cells."""
+
+    operational: np.ndarray
+    reference: np.ndarray
+    partition: Grid | Centres | None
+    cells: np.ndarray
+    """The cell of each operational input."""
+    density: Profile | None
+    names: tuple[str, str] = ("feature 1", "feature 2")
+
+    @classmethod
+    def of(cls, analysis: _Analysis) -> _Space:
+        """The space of the operational data; cells of many dimensions are those of reference rows, which are not counted."""
+        given, operation = analysis.given, analysis.operation
+        first = analysis.apart.reference
+        inputs, known = operation.points, analysis.apart.points[:first]
+        fitted = _fitted(analysis.observed)
+        if fitted is not None and fitted.encodes:
+            data = analysis.plan.data
+            inputs = fitted.encode(data[OPERATIONAL].inputs[:])
+            known = fitted.encode(data["reference"].inputs[:]) if first else inputs[:0]
+        if inputs.shape[1] == 2:
+            ends = np.concatenate([inputs, known])
+            box = list(zip(ends.min(axis=0).tolist(), ends.max(axis=0).tolist(), strict=True))
+            box = [(0.0, 1.0), (0.0, 1.0)] if given.domain is not None else box
+            side = max(high - low for low, high in box) / given.profile.cells
+            grid = Grid.over(box, side)
+            rule = given.profile.bandwidth
+            density = Profile.fit(inputs, bandwidth=rule, domain=box)
+            return cls(inputs, known, grid, grid.cell_of(inputs), density)
+        if inputs.shape[1] > MOST_FEATURES or not len(known):
+            return cls(inputs, known, None, np.zeros(len(inputs), dtype=int), None)
+        count = min(given.profile.cells, max(len(known) // 10, 1))
+        centres = Centres.fit(known, count, rng=np.random.default_rng(analysis.plan.spec.seed))
+        return cls(inputs, known, centres, centres.cell_of(inputs), None)
+
+    def counts(self, operation: Operation) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """By cell that was met: inputs, tests and failures."""
+        met, cell = np.unique(self.cells, return_inverse=True)
+        tested = operation.tested
+        inputs, tests = (np.bincount(c, minlength=len(met)) for c in (cell, cell[tested]))
+        failures = np.bincount(cell[tested], weights=operation.failed, minlength=len(met))
+        return inputs, tests, failures
+
+    def votes(self, operation: Operation) -> tuple[np.ndarray, np.ndarray]:
+        """By cell: the label that all its labelled inputs share, and what most of its inputs are answered with."""
+        labels, votes = [], []
+        for cell in np.unique(self.cells) if self.partition is not None else ():
+            own = self.cells == cell
+            known = np.unique(operation.labels[own & (operation.labels != UNLABELLED)])
+            labels.append(known[0] if len(known) == 1 else UNLABELLED)
+            answers, times = np.unique(operation.answers[own], return_counts=True)
+            votes.append(answers[times.argmax()])
+        return np.array(labels, dtype=int), np.array(votes, dtype=int)
+
+    def smoothed(self, operation: Operation) -> Smoothed | None:
+        """The failing share of each cell weighed by the kernel density; cells without a test fail."""
+        if self.density is None or self.partition is None:
+            return None
+        tested, cells = operation.tested, self.partition.cells
+        inside = self.cells[tested] >= 0
+        at = self.cells[tested][inside]
+        tests = np.bincount(at, minlength=cells)
+        failures = np.bincount(at, weights=operation.failed[inside], minlength=cells)
+        rates = np.where(tests > 0, failures / np.maximum(tests, 1), 1.0)
+        return self.density.smoothed(self.partition, rates, groups=operation.groups)
+
+    def regions(self, operation: Operation, reached: np.ndarray) -> list[RegionRecord]:
+        """The regions with most inputs; a map says it of two features."""
+        if not isinstance(self.partition, Centres):
+            return []
+        tested, found = operation.tested, []
+        wrong = tested & (operation.answers != operation.labels)
+        for cell, n in zip(*np.unique(self.cells, return_counts=True), strict=True):
+            own = self.cells == cell
+            found.append(
+                RegionRecord(
+                    name=f"region {cell}",
+                    share=float(n / len(own)),
+                    labelled=int((own & tested).sum()),
+                    failures=int((own & wrong).sum()),
+                    without_label=float((reached[own] == UNLABELLED).mean()),
+                )
+            )
+        return sorted(found, key=lambda region: -region.share)
+
+    def map(self, operation: Operation, reached: np.ndarray) -> MapRecord | None:
+        """Where inputs lie and where they fail, in two dimensions."""
+        grid = self.partition
+        if not isinstance(grid, Grid) or self.density is None:
+            return None
+        mass = np.sqrt(self.density.cell_masses(grid).mass)
+        bad = (reached == UNLABELLED) | (reached != operation.answers)
+        inside = self.cells >= 0
+        met = np.bincount(self.cells[inside], minlength=grid.cells)
+        failing = np.bincount(self.cells[inside], weights=bad[inside], minlength=grid.cells)
+        share = np.where(met > 0, failing / np.maximum(met, 1), np.nan)
+        wrong = np.flatnonzero(operation.tested & (operation.answers != operation.labels))[:MARKED]
+        axes = zip(self.names, grid.lower.tolist(), grid.upper.tolist(), strict=True)
+        return MapRecord(
+            axes=list(axes),
+            # Cell numbers run with the last feature fastest; rows of the map are that feature, from the bottom up.
+            profile=(mass / mass.max()).reshape(grid.shape).T.round(3).tolist(),
+            failing=share.reshape(grid.shape).T.round(3).tolist(),
+            marks=[(*self.operational[i].tolist(), f"input {i} fails") for i in wrong],
+        )
+
+
+def _fitted(observed: Observations) -> Any:
+    """The fitted supervisor of the profile, if it works here."""
+    working = observed.supervisors.labels
+    found = [s for s in observed.supervisors.plan.supervisions if s.name == SUPERVISOR]
+    return next((s.supervisor for s in found if s.label in working), None)
+
+
+def _profile(space: _Space, observed: Observations) -> ProfileRecord | None:
+    """What the profile is, and how much of the test data lies outside it."""
+    fitted = _fitted(observed)
+    if fitted is None:
+        return None
+    scores = observed.clean.scores.get(SUPERVISOR)
+    left = None if scores is None else float((scores > fitted.limit).mean())
+    return ProfileRecord(
+        features=space.operational.shape[1], encoded=fitted.encodes, limit=fitted.limit, left=left
+    )
+
+
+def _printed(result: ReliabilityResult, given: ReliabilitySpec, confidence: float) -> PrintedBounds:
+    """Both lines at a confidence."""
+    operation, reached = result.operation, result.reached
+    assert operation is not None and reached is not None
+    return printed_bounds(
+        operation.failed,
+        reached,
+        operation.answers,
+        groups=operation.of_tested(),
+        all_groups=operation.groups,
+        split=given.tested_share,
+        contradicted=result.contradicted,
+        confidence=confidence,
+    )
+
+
+def _at_any_look(failed: np.ndarray, confidence: float) -> PmiBound:
+    """The bound that holds however often one looks while labels come in."""
+    plain = operational_test(failed, confidence=confidence)
+    if not plain.n:
+        return plain
+    ends = [
+        proportion_sequence(plain.k, plain.n, confidence=confidence, sided=s)
+        for s in ("lower", "upper")
+    ]
+    return replace(plain, lower=ends[0].low, upper=ends[1].high, method=ends[1].method)
+
+
+def _bound_record(name: str, title: str, bound: PmiBound) -> BoundRecord:
+    return BoundRecord(
+        name=name,
+        title=title,
+        value=bound.point,
+        lower=bound.lower,
+        upper=bound.upper,
+        n=bound.n,
+        failures=bound.k,
+        method=bound.method,
+    )
+
+
+def _struck(against: int, n: int, lines: PrintedBounds) -> str:
+    if against:
+        return f"r-separation is contradicted by {against} of {n} labelled operational inputs"
+    return ""
+
+
+def _evidence(operation: Operation, reached: np.ndarray, reference: np.ndarray) -> dict[str, float]:
+    """What the operational inputs rest on; the shares add to 1."""
+    clash = (operation.labels != UNLABELLED) & (reference != UNLABELLED)
+    clash &= operation.labels != reference
+    none = (reached == UNLABELLED) & ~clash
+    wrong = (reached != operation.answers) & ~none & ~clash
+    shares = {"agrees": ~(clash | none | wrong), "fails": wrong, "contradicted": clash}
+    return {name: float(rows.mean()) for name, rows in (shares | {"no label": none}).items()}
+
+
+def _budget(failed: np.ndarray) -> list[BudgetPoint]:
+    """The bound as labels came in, in the order of the file."""
+    if len(failed) < 10:
+        return []
+    sizes = np.unique(np.linspace(10, len(failed), 30).round().astype(int))
+    found = []
+    for n in sizes.tolist():
+        part = failed[:n]
+        found.append(
+            BudgetPoint(
+                labels=n,
+                upper=operational_test(part).upper,
+                any_time=_at_any_look(part, CONFIDENCE).upper,
+            )
+        )
+    return found
+
+
+def _checked_by(check: AssumptionCheck) -> str:
+    """What was counted or tested, in words."""
+    if check.verdict == "not testable here":
+        return NOT_TESTED.get(check.number, "too few rows")
+    if check.number == 1:
+        if math.isnan(check.against):
+            return "cells share the same rows"
+        return f"deviation {check.against:.1f} times that of independent cells"
+    if not math.isnan(check.p) and check.number in (0, 3):
+        return f"energy test on {check.n:,} rows each, p = {check.p:.2g}"
+    limit = numbers.value(check.limit, "percent")
+    return f"{check.against:,.0f} of {check.n:,} against it; a rate below {limit} would go unseen"
