@@ -68,8 +68,6 @@ class PmiBound:
     confidence: float
     method: str
     effective_n: float
-    by_input: float
-    """Failing share of the inputs, whatever the groups and weights."""
     exact: bool = True
     """Clopper-Pearson; otherwise the bound of a bounded mean."""
     largest: float = 1.0
@@ -97,20 +95,19 @@ def operational_test(
     check_confidence(confidence)
     wrong = binary_values(failed, "failed") if np.size(failed) else np.zeros(0)
     if not len(wrong):
-        return PmiBound(math.nan, 0.0, 1.0, 0, 0, confidence, "no labelled inputs", 0.0, math.nan)
-    by_input = float(wrong.mean())
+        return PmiBound(math.nan, 0.0, 1.0, 0, 0, confidence, "no labelled inputs", 0.0)
     if weights is not None:
         if groups is not None:
             raise ValueError("weights with groups are not supported; give one of them")
         values, largest = _weighted(wrong, weights, largest_weight)
-        found = _bound(values, confidence, "weighted, bounded mean", by_input, largest=largest)
+        found = _bound(values, confidence, "weighted, bounded mean", largest=largest)
         effective = kish_size(np.asarray(weights, dtype=np.float64))
         return replace(found, upper=min(found.upper, 1.0), effective_n=effective)
     codes, count = group_codes(groups, len(wrong))
     if count == len(wrong):
-        return _bound(wrong, confidence, "Clopper-Pearson", by_input, exact=True)
+        return _bound(wrong, confidence, "Clopper-Pearson", exact=True)
     shares = np.bincount(codes, wrong, count) / np.bincount(codes, minlength=count)
-    return _bound(shares, confidence, "groups, bounded mean", by_input)
+    return _bound(shares, confidence, "groups, bounded mean")
 
 
 def _weighted(wrong: Floats, weights: ArrayLike, largest: float | None) -> tuple[Floats, float]:
@@ -132,13 +129,7 @@ def _weighted(wrong: Floats, weights: ArrayLike, largest: float | None) -> tuple
 
 
 def _bound(
-    values: Floats,
-    confidence: float,
-    method: str,
-    by_input: float,
-    *,
-    exact: bool = False,
-    largest: float = 1.0,
+    values: Floats, confidence: float, method: str, *, exact: bool = False, largest: float = 1.0
 ) -> PmiBound:
     n, k = len(values), float(values.sum())
     if exact:
@@ -146,9 +137,7 @@ def _bound(
     else:
         low = largest * (1.0 - bounded_mean_upper(n - k / largest, n, 1.0 - confidence))
     high = _upper(k, n, confidence, exact, largest)
-    return PmiBound(
-        k / n, low, high, n, k, confidence, method, float(n), by_input, exact, largest
-    )
+    return PmiBound(k / n, low, high, n, k, confidence, method, float(n), exact, largest)
 
 
 def _upper(k: float, n: int, confidence: float, exact: bool, largest: float) -> float:
@@ -291,7 +280,6 @@ def corrected(
         confidence=confidence,
         method=f"corrected, {guessed.n} unlabelled",
         effective_n=float(missed.n),
-        by_input=float(wrong.mean()) if len(wrong) else math.nan,
     )
 
 
@@ -318,25 +306,13 @@ def credible(
     mean = float(a @ rate) / total
     square = float((a @ rate) ** 2 + a @ rate**2 + (a * a + a) @ spread) / (total * (total + 1.0))
     size = mean * (1.0 - mean) / max(square - mean * mean, 1e-300) - 1.0
-    low, high = (
-        float(betaincinv(mean * size, (1.0 - mean) * size, q))
-        for q in (1.0 - confidence, confidence)
-    )
-    tested = float(m.sum())
-    by_test = float(k.sum()) / tested if tested else math.nan
+    low, high = 1.0, 1.0  # no cell was tested
+    if m.any():
+        ends = (1.0 - check_confidence(confidence), confidence)
+        low, high = betaincinv(mean * size, (1.0 - mean) * size, ends).tolist()
     method = f"credible, {len(n)} cells and one unseen"
-    return PmiBound(
-        mean,
-        low,
-        high,
-        int(n.sum()),
-        float(k.sum()),
-        confidence,
-        method,
-        size,
-        by_test,
-        exact=False,
-    )
+    tests_in_all, failed = int(m.sum()), float(k.sum())
+    return PmiBound(mean, low, high, tests_in_all, failed, confidence, method, size, exact=False)
 
 
 def conservative_bound(
@@ -452,7 +428,7 @@ def cost_of_failures(
     codes, count = group_codes(groups, len(cost))
     values = np.bincount(codes, cost, count) / np.bincount(codes, minlength=count)
     check_confidence(confidence)
-    return _bound(values, confidence, "cost, bounded mean", float(cost.mean()), largest=largest)
+    return _bound(values, confidence, "cost, bounded mean", largest=largest)
 
 
 def _of_pairs(labels: ArrayLike, answers: ArrayLike, pairs: Pairs) -> NDArray[np.bool_]:
