@@ -1,0 +1,1 @@
+"""Probability of misclassification per input: partition, profile, oracle, assembly, budget."""
