@@ -17,7 +17,7 @@ n^(-1/(d+4)) scales the points' covariance, as in scipy's `gaussian_kde`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -273,9 +273,17 @@ def scott(n: int, d: int) -> float:
 
 
 def log_kernel_sums(
-    queries: np.ndarray, points: np.ndarray, halves: np.ndarray, size: int
+    queries: np.ndarray,
+    points: np.ndarray,
+    halves: np.ndarray,
+    size: int,
+    *,
+    adjust: Callable[[slice, np.ndarray], None] | None = None,
 ) -> np.ndarray:
     """log Σ_i exp(-|q - p_i|²/2), `size` queries at once; `halves` are |p_i|²/2.
+
+    `adjust` may add to the exponents of some queries, (queries, points), in place: weights,
+    reflections, minus infinity for points left out.
 
     The exponents q·p - |p|²/2 are one matrix product. The largest of a row is worked out again from
     the differences, since far from the centre the product loses its digits.
@@ -289,10 +297,16 @@ def log_kernel_sums(
         part = queries[start : start + size]
         exponents = part @ points.T
         exponents -= halves
+        if adjust is not None:
+            adjust(slice(start, start + size), exponents)
         leading = exponents.argmax(axis=1)
-        exponents -= exponents[np.arange(len(part)), leading][:, None]
+        largest = exponents[np.arange(len(part)), leading]
+        exponents -= largest[:, None]
         np.exp(exponents, out=exponents)
-        difference = part - points[leading]
-        gaps = np.einsum("ij,ij->i", difference, difference)
-        sums[start : start + size] = np.log(exponents.sum(axis=1)) - 0.5 * gaps
+        if adjust is None:
+            difference = part - points[leading]
+            largest = -0.5 * np.einsum("ij,ij->i", difference, difference)
+        else:
+            largest -= 0.5 * np.einsum("ij,ij->i", part, part)
+        sums[start : start + size] = np.log(exponents.sum(axis=1)) + largest
     return sums
