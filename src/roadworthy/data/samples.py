@@ -28,7 +28,6 @@ from roadworthy import registry
 from roadworthy.data.values import LABEL, Kind, Unreadable
 from roadworthy.registry import did_you_mean
 
-
 UNLABELLED = -1
 """The label of a row that has none; operational data may have such rows."""
 

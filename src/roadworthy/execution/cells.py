@@ -42,9 +42,9 @@ def asked_again(plan: Plan, chunk: Chunk, ids: Sequence[str]) -> Trace:
 def unastuteness(plan: Plan, chunk: Chunk, ids: Sequence[str]) -> Trace:
     """A row a sample: the probability that an input of its ball fails, low and high end, variance, queries, and whether a failure
     was found; NaN for samples without a label and beyond the first so many."""
-    from roadworthy.search.failures import UniformBall, UniformBox, margin_of
-
     import torch
+
+    from roadworthy.search.failures import UniformBall, UniformBox, margin_of
 
     data, started, given = plan.data[chunk.condition.role], time.perf_counter(), _settings(chunk)
     table = np.full((len(ids), 6), np.nan)

@@ -22,7 +22,6 @@ from roadworthy.data.values import Kind
 from roadworthy.subject.needs import Request
 from roadworthy.subject.trace import ModuleTrace
 
-
 ROLE = "role"
 """The column of a row's place among the roles that a supervisor learns from."""
 

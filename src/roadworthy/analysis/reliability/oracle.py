@@ -3,9 +3,9 @@ evidence.
 
 If labels are r-separated (Zhao et al. 2021, remark 2), an input takes the label of a labelled row
 nearer than r; an input without such a row is unknown and counts as failing. The paper lets the
-model's own answers vote instead (assumption 5), which `vote_check` holds against labels.
+model's own answers vote instead (assumption 5).
 
->>> from roadworthy.analysis.reliability.partition import label_separation
+>>> from roadworthy.statistics.partition import label_separation
 >>> labelled, labels = np.array([[0.1, 0.1], [0.2, 0.3], [0.6, 0.3]]), np.array([0, 0, 1])
 >>> known = label_separation(labelled, labels)
 >>> reached = reach(np.array([[0.2, 0.2], [0.5, 0.3], [0.9, 0.9]]), labelled, labels, known)
@@ -22,8 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roadworthy.analysis.reliability.partition import LabelSeparation, nearest_within
-from roadworthy.statistics.proportion import clopper_pearson
+from roadworthy.statistics.partition import LabelSeparation, nearest_within
 
 KINDS = ("agrees", "fails", "contradicted", "no_label", "outside")
 """An input's answer is that of its label, is not, its own label is not the one that reaches it, it
@@ -101,15 +100,6 @@ def evidence_breakdown(
     )
 
 
-class VoteCheck(NamedTuple):
-    """Cells with labels whose vote differs from them (assumption 5)."""
-
-    cells: int
-    wrong: int
-    upper: float
-    """97.5% upper bound of the rate at which votes are wrong in cells like these."""
-
-
 def majority_vote(cells: np.ndarray, answers: np.ndarray, number: int) -> np.ndarray:
     """By cell, the class most of its answers name, equal votes the lowest; -1 in cells without any
     and for inputs outside (cell -1).
@@ -126,15 +116,3 @@ def majority_vote(cells: np.ndarray, answers: np.ndarray, number: int) -> np.nda
     # The last of a cell wins: most votes, then the lowest class.
     result[place[order]] = classes[named[order]]
     return result
-
-
-def vote_check(votes: np.ndarray, truth: np.ndarray) -> VoteCheck:
-    """The vote of every cell against its label; cells without one or the other (below 0) are left
-    out.
-
-    >>> vote_check(np.array([1, 0, 1, -1]), np.array([1, 1, -1, 0]))[:2]
-    (2, 1)
-    """
-    both = (votes >= 0) & (truth >= 0)
-    wrong, n = int((votes[both] != truth[both]).sum()), int(both.sum())
-    return VoteCheck(n, wrong, clopper_pearson(wrong, n, confidence=0.975, sided="upper").high)

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from roadworthy.analysis.reliability.partition import Grid
-from roadworthy.analysis.reliability.profile import gaussian, on_grid, row_sums
+from roadworthy.statistics.partition import Grid
+from roadworthy.statistics.profile import gaussian, on_grid, row_sums
 
 Answer = Callable[[np.ndarray], np.ndarray]
 """Points as float32 rows (stored by column) to the class of each."""

@@ -45,9 +45,12 @@ from roadworthy.analysis.reliability.assumptions import (
     vote_check,
 )
 from roadworthy.analysis.reliability.budget import label_next
-from roadworthy.analysis.reliability.oracle import reach
-from roadworthy.statistics.partition import Centres, Grid, LabelSeparation, label_separation
-from roadworthy.statistics.profile import Profile, Smoothed
+from roadworthy.analysis.reliability.oracle import (
+    Reached,
+    evidence_breakdown,
+    majority_vote,
+    reach,
+)
 from roadworthy.assessment.observations import Observations
 from roadworthy.assessment.section import Result, Results, Section, drawn, nothing
 from roadworthy.claims import Quantity
@@ -61,6 +64,8 @@ from roadworthy.report import charts
 from roadworthy.report.blocks import Block, Cell, Chart, Column, Heading, Table, Text
 from roadworthy.spec import Assessment, ClaimSpec, Strict
 from roadworthy.statistics import Interval, mean
+from roadworthy.statistics.partition import Centres, Grid, LabelSeparation, label_separation
+from roadworthy.statistics.profile import Profile, Smoothed
 from roadworthy.statistics.sequential import proportion_sequence
 from roadworthy.store.record import Number, RecordPart, StoredInterval
 from roadworthy.store.record import Record as RunRecord
@@ -466,7 +471,9 @@ class Reliability(Section):
                 bound = _at_any_look(failed, confidence)
                 return bound, bound
             if of_type:
-                bound = operational_test(failed, groups=operation.of_tested(), confidence=confidence)
+                bound = operational_test(
+                    failed, groups=operation.of_tested(), confidence=confidence
+                )
                 return bound, bound
             both = _printed(result, given, confidence)
             bound = both.judged("r_separation" in given.assume)
@@ -632,7 +639,7 @@ class _Analysis:
             bounds=self._bounds(lines, from_reference, space),
             gain=lines.gain if lines.without_assumptions.n else None,
             separation=self._separation(),
-            evidence=_evidence(operation, reached, from_reference),
+            evidence=self._evidence(from_reference, reached),
             assumptions=self._assumptions(separated, space),
             types=self._types(made.types),
             budget=_budget(operation.failed),
@@ -662,13 +669,29 @@ class _Analysis:
     def _reached(self, separation: LabelSeparation | None, rows: int) -> np.ndarray:
         """The label that reaches each operational input from the first so many rows; its own comes first."""
         if separation is None:
-            return self.operation.labels.copy() if rows > self.apart.reference else np.full(
-                len(self.operation.labels), UNLABELLED
+            return (
+                self.operation.labels.copy()
+                if rows > self.apart.reference
+                else np.full(len(self.operation.labels), UNLABELLED)
             )
         known = np.flatnonzero(self.apart.labels[:rows] != UNLABELLED)
         return reach(
             self.operation.points, self.apart.points[known], self.apart.labels[known], separation
         ).labels
+
+    def _evidence(self, from_reference: np.ndarray, reached: np.ndarray) -> dict[str, float]:
+        """What the operational inputs rest on; the shares add to 1."""
+        operation = self.operation
+        clash = (from_reference >= 0) & (operation.labels >= 0)
+        clash &= from_reference != operation.labels
+        labels = np.where(clash, from_reference, reached)
+        near = Reached(labels, np.zeros(0), np.zeros(0))
+        inside = None
+        if self.given.domain is not None:
+            inside = ((operation.points >= 0) & (operation.points <= 1)).all(axis=1)
+        return evidence_breakdown(
+            operation.answers, near, labels=operation.labels, inside=inside
+        ).shares
 
     def _bounds(
         self, lines: PrintedBounds, from_reference: np.ndarray, space: _Space
@@ -753,7 +776,10 @@ class _Analysis:
             checks.append(representative_check(space.reference, space.operational))
         else:
             checks.append(AssumptionCheck(3, "not testable here"))
-        checks += [vote_check(*space.votes(self.operation)), AssumptionCheck(6, "not testable here")]
+        checks += [
+            vote_check(*space.votes(self.operation)),
+            AssumptionCheck(6, "not testable here"),
+        ]
         data = self.plan.data[OPERATIONAL]
         if self.given.time is not None:
             checks.append(drift_check(space.operational, data.column(self.given.time)))
@@ -834,9 +860,7 @@ class _Analysis:
             details={"failures": bound.k, "gain": lines.gain},
         )
 
-    def _said(
-        self, lines: PrintedBounds, record: ReliabilityRecord
-    ) -> tuple[list[str], list[str]]:
+    def _said(self, lines: PrintedBounds, record: ReliabilityRecord) -> tuple[list[str], list[str]]:
         """Warnings and notes."""
         warnings, notes = [], []
         bound = lines.judged(record.assumed)
@@ -850,11 +874,15 @@ class _Analysis:
         if record.struck and self.given.assume:
             warnings.append(f"pmi: {record.struck}. Claims are judged without assumptions.")
         if record.separation and record.separation.nearly_zero:
-            notes.append(f"pmi: {' and '.join(record.separation.pair)} are nearly equal. Check their labels.")
+            notes.append(
+                f"pmi: {' and '.join(record.separation.pair)} are nearly equal. Check their labels."
+            )
         if self.apart.because:
             notes.append(f"pmi: no label reaches another input: {self.apart.because}.")
         if not len(self.operation.failed):
-            notes.append("pmi: no operational input was labelled at random, so there is no bound. Label some.")
+            notes.append(
+                "pmi: no operational input was labelled at random, so there is no bound. Label some."
+            )
         return warnings, notes
 
 
@@ -906,14 +934,14 @@ class _Space:
 
     def votes(self, operation: Operation) -> tuple[np.ndarray, np.ndarray]:
         """By cell: the label that all its labelled inputs share, and what most of its inputs are answered with."""
-        labels, votes = [], []
-        for cell in np.unique(self.cells) if self.partition is not None else ():
-            own = self.cells == cell
-            known = np.unique(operation.labels[own & (operation.labels != UNLABELLED)])
-            labels.append(known[0] if len(known) == 1 else UNLABELLED)
-            answers, times = np.unique(operation.answers[own], return_counts=True)
-            votes.append(answers[times.argmax()])
-        return np.array(labels, dtype=int), np.array(votes, dtype=int)
+        if self.partition is None:
+            return np.zeros(0, dtype=int), np.zeros(0, dtype=int)
+        known = operation.labels != UNLABELLED
+        number = self.partition.cells
+        labels = majority_vote(self.cells[known], operation.labels[known], number)
+        mixed = self.cells[known][labels[self.cells[known]] != operation.labels[known]]
+        labels[mixed[mixed >= 0]] = UNLABELLED
+        return labels, majority_vote(self.cells, operation.answers, number)
 
     def smoothed(self, operation: Operation) -> Smoothed | None:
         """The failing share of each cell weighed by the kernel density; cells without a test fail."""
@@ -1034,16 +1062,6 @@ def _struck(against: int, n: int, lines: PrintedBounds) -> str:
     return ""
 
 
-def _evidence(operation: Operation, reached: np.ndarray, reference: np.ndarray) -> dict[str, float]:
-    """What the operational inputs rest on; the shares add to 1."""
-    clash = (operation.labels != UNLABELLED) & (reference != UNLABELLED)
-    clash &= operation.labels != reference
-    none = (reached == UNLABELLED) & ~clash
-    wrong = (reached != operation.answers) & ~none & ~clash
-    shares = {"agrees": ~(clash | none | wrong), "fails": wrong, "contradicted": clash}
-    return {name: float(rows.mean()) for name, rows in (shares | {"no label": none}).items()}
-
-
 def _budget(failed: np.ndarray) -> list[BudgetPoint]:
     """The bound as labels came in, in the order of the file."""
     if len(failed) < 10:
@@ -1074,3 +1092,232 @@ def _checked_by(check: AssumptionCheck) -> str:
         return f"energy test on {check.n:,} rows each, p = {check.p:.2g}"
     limit = numbers.value(check.limit, "percent")
     return f"{check.against:,.0f} of {check.n:,} against it; a rate below {limit} would go unseen"
+
+
+def _shown(record: ReliabilityRecord, run: RunRecord) -> list[Block]:
+    """The blocks of the report."""
+    blocks: list[Block] = [Text(_sentence(record), "lead", brief=True)]
+    if record.struck:
+        blocks.append(Text(record.struck + ": the second line does not count.", "alert"))
+    blocks += [_bounds_table(record), *_gained(record)]
+    limits = [c.limit for c in run.claims if c.quantity == PMI]
+    if record.budget:
+        lines = [
+            charts.CurveLine(
+                "fixed number of labels", tuple((p.labels, p.upper) for p in record.budget)
+            ),
+            charts.CurveLine("at every look", tuple((p.labels, p.any_time) for p in record.budget)),
+        ]
+        options = {"title": "Bound against labels", "across": "labels", "up": "upper bound of pmi"}
+        picture = drawn(charts.curves_chart, lines, limit=min(limits, default=None), **options)
+        caption = (
+            "Upper bound after so many labels, in the order of the file. The solid line holds for a number fixed beforehand, "
+            "the dashed one at every look."
+        )
+        blocks.append(Chart("figure-pmi-labels", caption, picture))
+    blocks += _rests_on(record)
+    if record.map is not None:
+        blocks.append(_map_chart(record.map))
+    if record.regions:
+        blocks.append(_regions_table(record.regions))
+    if record.label_next:
+        blocks += [
+            Heading("Label these next"),
+            Text(
+                "Inputs in the regions where most operation has no label within r: "
+                + ", ".join(record.label_next)
+                + f". Write `chosen` in the column `{CHOSEN}`: they then label others and are not counted.",
+            ),
+        ]
+    if record.types:
+        blocks.append(_types_table(record.types))
+    return [*blocks, *_around(record)]
+
+
+def _sentence(record: ReliabilityRecord) -> str:
+    """The claim in words; safe, verified and proven are not among them."""
+    first, second = record.bounds[:2]
+    if not first.n:
+        return "No operational input was labelled at random: there is no bound."
+    used = second if record.assumed else first
+    assumed = "none"
+    if record.assumed:
+        assumed = f"r-separation, contradicted by 0 of {record.labelled:,} labels"
+    one_in = f", 1 in {1 / used.upper:,.0f}" if used.upper else ""
+    what = "groups" if record.groups else "labelled"
+    return (
+        f"At most {numbers.value(used.upper, 'percent')} of inputs drawn like the operational data are misclassified"
+        f"{one_in} ({numbers.confidence(record.confidence)} confidence, {used.n:,} {what}, "
+        f"{_count(first.failures)} failures; assuming: {assumed})."
+    )
+
+
+def _count(x: float | None) -> str:
+    return numbers.NONE if x is None else f"{x:,.0f}" if float(x).is_integer() else f"{x:,.2f}"
+
+
+def _bounds_table(record: ReliabilityRecord) -> Table:
+    columns = [
+        Column("pmi", number=False),
+        Column("Estimate"),
+        Column("Upper bound", sub=numbers.confidence(record.confidence)),
+        Column("Inputs", rank=1),
+        Column("Failures", rank=1),
+        Column("How", number=False, rank=2),
+    ]
+    rows = []
+    for b in record.bounds:
+        how = [b.method, b.note, "" if b.guarantee else "no coverage is claimed"]
+        rows.append(
+            [
+                Cell(b.title, strong=b.printed),
+                Cell(numbers.value(b.value, "percent")),
+                Cell(numbers.value(b.upper, "percent"), strong=b.printed),
+                Cell(numbers.count(b.n)),
+                Cell(_count(b.failures)),
+                Cell("; ".join(part for part in how if part)),
+            ]
+        )
+    return Table(columns, rows, name="Reliability", brief=2)
+
+
+def _gained(record: ReliabilityRecord) -> list[Block]:
+    if record.gain is None:
+        return []
+    if record.gain <= 1:
+        words = "Labels within r gain nothing here: the plain count of labelled inputs is as good."
+    else:
+        words = f"If labels are r-separated, labels within r make the bound {record.gain:.2f} times smaller."
+    return [Text(words)]
+
+
+def _rests_on(record: ReliabilityRecord) -> list[Block]:
+    """The breakdown of evidence, and the assumptions."""
+    words = {
+        "agrees": "answered as the label within r says",
+        "fails": "answered otherwise",
+        "contradicted": "two labels disagree",
+        "no_label": "no label within r: counts as failing",
+        "outside": "outside the domain: counts as failing",
+    }
+    rows = [
+        [Cell(words.get(name, name)), Cell(numbers.value(share, "percent"))]
+        for name, share in record.evidence.items()
+    ]
+    blocks: list[Block] = [
+        Heading("What it rests on"),
+        Table([Column("Operational inputs", number=False), Column("Share")], rows),
+    ]
+    apart = record.separation
+    if apart is not None:
+        r = "given" if apart.given else "half of it"
+        blocks.append(
+            Text(
+                f"The nearest labels of different classes are {apart.distance:.4g} apart ({' and '.join(apart.pair)}); "
+                f"r is {apart.r:.4g}, {r}. The next labelled input lowers the distance with probability "
+                f"{numbers.value(apart.chance, 'percent')} (at most {numbers.value(apart.chance_upper, 'percent')}, 97.5%)."
+            )
+        )
+    columns = [Column("Assumption", number=False), Column("Verdict", number=False)]
+    columns.append(Column("Check", number=False))
+    rows = [
+        [
+            Cell(f"{a.number or '–'} {a.says}"),
+            Cell(a.verdict, bad=a.verdict == "contradicted"),
+            Cell(a.check),
+        ]
+        for a in record.assumptions
+    ]
+    caption = "The assumptions of Zhao et al. 2021. The first line needs none of them."
+    return [*blocks, Text(caption, "small"), Table(columns, rows, name="Assumptions")]
+
+
+def _map_chart(found: MapRecord) -> Chart:
+    panels = [
+        charts.MapPanel("Profile", _tuples(found.profile), "ramp", ("rare", "common")),
+        charts.MapPanel(
+            "Failing or without a label",
+            _tuples(found.failing),
+            "loss",
+            ("none", "all"),
+            tuple(found.marks),
+            "labelled failure" if found.marks else "",
+        ),
+    ]
+    across, up = found.axes
+    caption = (
+        "Left: the density of operational inputs (square root). Right: the share of operational inputs of each cell that fail "
+        "by a label within r, or have none."
+    )
+    picture = drawn(charts.map_chart, panels, title="Profile and failures", across=across, up=up)
+    return Chart("figure-pmi-map", caption, picture)
+
+
+def _tuples(rows: Sequence[Sequence[float | None]]) -> tuple[tuple[float | None, ...], ...]:
+    return tuple(tuple(row) for row in rows)
+
+
+def _regions_table(regions: Sequence[RegionRecord]) -> Table:
+    columns = [Column("Region", number=False), Column("Operation"), Column("Labelled")]
+    columns += [Column("Failures"), Column("Without a label")]
+    rows = [
+        [
+            Cell(r.name),
+            Cell(numbers.value(r.share, "percent")),
+            Cell(numbers.count(r.labelled)),
+            Cell(numbers.count(r.failures)),
+            Cell(numbers.value(r.without_label, "percent")),
+        ]
+        for r in regions
+    ]
+    return Table(columns, rows, fold="Regions of the profile")
+
+
+def _types_table(types: Sequence[FailureTypeRecord]) -> Table:
+    columns = [
+        Column("Failure", number=False),
+        Column("pmi"),
+        Column("Upper bound"),
+        Column("Cost"),
+    ]
+    rows = [
+        [
+            Cell(t.name),
+            Cell(numbers.value(t.value, "percent")),
+            Cell(numbers.value(t.upper, "percent")),
+            Cell("" if t.cost is None else f"at most {numbers.amount(t.cost)}"),
+        ]
+        for t in types
+    ]
+    return Table(columns, rows, name="Types of failure", brief=len(rows))
+
+
+def _around(record: ReliabilityRecord) -> list[Block]:
+    """What lies around inputs, and the profile as the monitor has it."""
+    blocks: list[Block] = []
+    found = record.unastuteness
+    if found is not None:
+        blocks.append(
+            Text(
+                f"Around {found.inputs:,} labelled inputs, within {found.radius:.4g}: an input fails with probability "
+                f"{numbers.value(found.value, 'percent')} on average ({numbers.interval(found.interval, 'percent')}); in "
+                f"{found.failing:,} balls a failure was found. By {found.estimator}, {found.queries:,} queries. "
+                "This is robustness, no part of pmi.",
+                bold="Unastuteness. ",
+            )
+        )
+    profile = record.profile
+    if profile is not None:
+        space = "8 numbers of an autoencoder" if profile.encoded else f"{profile.features} features"
+        left = ""
+        if profile.left is not None:
+            left = f" {numbers.value(profile.left, 'percent')} of the test inputs lie outside."
+        blocks.append(
+            Text(
+                f"The supervisor `profile` scores how unlike operation an input is, by a kernel density of {space}; an input "
+                f"above {numbers.amount(profile.limit or 0.0)} lies outside the profile that the bound was computed for."
+                f"{left}",
+                bold="Leaving the profile. ",
+            )
+        )
+    return blocks

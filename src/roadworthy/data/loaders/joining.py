@@ -156,9 +156,9 @@ def labelled(
     >>> labelled(["10", "9"], None, where=str)
     (array([10,  9]), None)
     """
-    if classes is None and any(words):
-        if all(not w or (WHOLE.fullmatch(w) and int(w) >= 0) for w in words):
-            return np.array([int(w) if w else UNLABELLED for w in words], dtype=np.int64), None
+    whole = all(not w or (WHOLE.fullmatch(w) and int(w) >= 0) for w in words)
+    if classes is None and whole and any(words):
+        return np.array([int(w) if w else UNLABELLED for w in words], dtype=np.int64), None
     known = in_order({w for w in words if w}) if classes is None else classes
     return label_indices(words, known, where=where), known
 

@@ -26,9 +26,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from roadworthy.analysis.reliability.partition import Centres, Grid
 from roadworthy.statistics.change_points import since_change
 from roadworthy.statistics.density import EXPONENTS, LOG_2PI, log_kernel_sums, scott
+from roadworthy.statistics.partition import Centres, Grid
 
 Rule = Literal["likelihood", "silverman", "scott"]
 DRAWN = 5_000

@@ -73,6 +73,7 @@ def label_separation(
     *,
     norm: float = np.inf,
     r: float | None = None,
+    names: Sequence[str] | None = None,
     seed: int = 0,
 ) -> LabelSeparation:
     """The smallest distance between rows of different labels; rows without one (-1) are left out.
@@ -93,8 +94,9 @@ def label_separation(
     order = np.random.default_rng(seed).permutation(known)
     distance, pair, curve = _closest_pair(points, labels, order, norm)
     if distance == 0 and r is None:
+        one, other = (str(row) if names is None else names[row] for row in pair)
         raise ValueError(
-            f"rows {pair[0]} and {pair[1]} are equal but labelled {labels[pair[0]]} and "
+            f"rows {one} and {other} are equal but labelled {labels[pair[0]]} and "
             f"{labels[pair[1]]}: r would be 0; correct a label, leave a row out, or give r"
         )
     n = len(known)
