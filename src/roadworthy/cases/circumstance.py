@@ -53,6 +53,17 @@ class Search:
     role: str = "test"
     """The data role whose samples are searched."""
 
+    @classmethod
+    def of(cls, name: str, settings: Mapping[str, Any], role: str = "test") -> Search:
+        """With settings that may hold lists and mappings; those become tuples, and pairs."""
+        return cls(name, _frozen(settings), role)
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return tuple((key, _frozen(v)) for key, v in value.items())
+    return tuple(map(_frozen, value)) if isinstance(value, list | tuple) else value
+
 
 @dataclass(frozen=True)
 class Condition:

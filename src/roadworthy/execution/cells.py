@@ -44,7 +44,8 @@ def unastuteness(plan: Plan, chunk: Chunk, ids: Sequence[str]) -> Trace:
     was found; NaN for samples without a label and beyond the first so many."""
     import torch
 
-    from roadworthy.search.failures import UniformBall, UniformBox, margin_of
+    from roadworthy.search.failures import margin_of
+    from roadworthy.search.laws import UniformBall, UniformBox
 
     data, started, given = plan.data[chunk.condition.role], time.perf_counter(), _settings(chunk)
     table = np.full((len(ids), 6), np.nan)
@@ -62,7 +63,7 @@ def unastuteness(plan: Plan, chunk: Chunk, ids: Sequence[str]) -> Trace:
         margin = margin_of(scores_of(plan, data, given["domain"]), labels[rows], batch=AT_ONCE)
         estimator = registry.get("failure_estimators", given["estimator"]).bind
         rng = generator(plan.spec.seed, "unastuteness", ids[0])
-        found = estimator(**given["parameters"])(margin, law, rng)
+        found = estimator(**dict(given["parameters"]))(margin, law, rng)
         columns = (found.probability, found.low, found.high, found.variance)
         table[rows - chunk.start] = np.column_stack([*columns, found.queries, found.found])
     return one_row_a_case(ids, table, time.perf_counter() - started)
@@ -116,4 +117,4 @@ def why_no_scores(plan: Plan, data: Dataset) -> str:
 
 def _settings(chunk: Chunk) -> dict[str, Any]:
     assert chunk.condition.search is not None
-    return {"domain": None, "parameters": {}} | dict(chunk.condition.search.parameters)
+    return dict(chunk.condition.search.parameters)

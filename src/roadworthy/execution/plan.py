@@ -123,7 +123,7 @@ class Wants:
             module: frozenset(_REQUESTS[kind](**values) for kind, values in found)
             for module, found in content["requests"].items()
         }
-        searches = [(c, Search(n, tuple(p.items()), r)) for c, n, p, r in content["searches"]]
+        searches = [(c, Search.of(n, p, r)) for c, n, p, r in content["searches"]]
         return cls(requests, tuple(Extra(*c) for c in content["conditions"]), tuple(searches))
 
 

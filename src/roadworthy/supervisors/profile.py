@@ -50,12 +50,13 @@ class ProfileSupervisor(LearnedSupervisor):
     def __init__(
         self,
         *,
-        bandwidth: Literal["likelihood", "silverman", "scott"] = "likelihood",
+        bandwidth: Literal["likelihood", "silverman", "scott"] | float = "likelihood",
+        domain: list[tuple[float, float]] | None = None,
         seed: int = 0,
         device: str = "cpu",
     ) -> None:
         super().__init__()
-        self.bandwidth, self.seed, self.device = bandwidth, seed, device
+        self.bandwidth, self.domain, self.seed, self.device = bandwidth, domain, seed, device
         self._profile: Profile | None = None
         self._coder: Any = None
 
@@ -96,7 +97,8 @@ class ProfileSupervisor(LearnedSupervisor):
         drawn = np.sort(rng.permutation(last)[:MOST_ROWS])
         self.notes = [f"a density of {len(drawn)} of {len(last)} rows"] * (len(drawn) < len(last))
         points = self.encode([inputs[row] for row in drawn])
-        profile = Profile.fit(points, bandwidth=self.bandwidth, seed=self.seed)
+        domain = None if self.encodes else self.domain
+        profile = Profile.fit(points, bandwidth=self.bandwidth, domain=domain, seed=self.seed)
         self._learned |= {f"profile.{name}": array for name, array in profile.arrays().items()}
         self._learned["limit"] = np.array(profile.threshold())
 
@@ -111,17 +113,22 @@ class ProfileSupervisor(LearnedSupervisor):
         encoded: np.ndarray = self._coder.encode(inputs)
         return encoded
 
-    def score(self, trace: ModuleTrace) -> np.ndarray:
-        """NaN where there is no answer or an input that is not finite."""
+    @property
+    def density(self) -> Profile:
+        """The profile itself, of inputs as `encode` gives them."""
         self._refuse_unfitted()
         if self._profile is None:
             start = len("profile.")
             kept = {n[start:]: a for n, a in self._learned.items() if n.startswith("profile.")}
             self._profile = Profile.from_arrays(kept)
+        return self._profile
+
+    def score(self, trace: ModuleTrace) -> np.ndarray:
+        """NaN where there is no answer or an input that is not finite; infinite outside the domain."""
         result = np.full(len(trace), np.nan)
         rows = np.flatnonzero(trace.ok)
         if len(rows):
             points = self.encode([trace.columns[Input().column][row] for row in rows])
             sound = np.isfinite(points).all(axis=1)
-            result[rows[sound]] = -self._profile.log_density(points[sound])
+            result[rows[sound]] = -self.density.log_density(points[sound])
         return result

@@ -79,7 +79,7 @@ class Classes(Section):
         """Classes that claims name are known."""
         names = plan.data["test"].classes or ()
         for i, claim in enumerate(plan.spec.claims):
-            name = str(claim.class_)
+            name = str(claim.class_) if claim.quantity in MEANINGS else ""
             if name and not (name in names if names else name.isdecimal()):
                 known = ", ".join(names[:MOST_DRAWN]) or "positions such as 0"
                 refused = f"there is no class {name!r}{did_you_mean(name, names)}; classes: {known}"

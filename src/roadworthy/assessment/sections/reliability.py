@@ -78,8 +78,6 @@ CHECKED = 64
 """Operational inputs that the subject is asked about twice."""
 NEXT, MARKED = 10, 200
 """Rows to label next, and failures on a map, at most."""
-MOST_FEATURES = 20
-"""In more dimensions regions of raw inputs mean little; images are encoded."""
 NOT_TESTED = {
     3: "no reference data",
     5: "no cell has inputs of one label",
@@ -190,8 +188,10 @@ class BoundRecord(RecordPart):
     n: int = 0
     failures: Number = None
     method: str = ""
-    printed: bool = Field(False, description="One of the two lines that claims may be judged by")
-    guarantee: bool = Field(True, description="False: no coverage is claimed for it")
+    printed: bool = Field(
+        default=False, description="One of the two lines that claims may be judged by"
+    )
+    guarantee: bool = Field(default=True, description="False: no coverage is claimed for it")
     note: str = ""
 
 
@@ -201,7 +201,7 @@ class SeparationRecord(RecordPart):
     distance: float
     r: float
     given: bool = False
-    norm: Number = Field(None, description="Null for the largest difference")
+    norm: Number = Field(default=None, description="Null for the largest difference")
     labels: int
     pair: list[str] = Field(description="The two rows that are this near")
     chance: float = Field(description="That the next labelled row is nearer to another class")
@@ -270,27 +270,31 @@ class UnastutenessRecord(RecordPart):
 class ProfileRecord(RecordPart):
     """The density of operational inputs."""
 
-    bandwidth: Number = Field(None, description="In deviations of each feature")
+    bandwidth: Number = Field(default=None, description="In deviations of each feature")
     rule: str = ""
     features: int = Field(description="Dimensions in which it is taken")
-    encoded: bool = Field(False, description="By an autoencoder of the reference rows")
-    limit: Number = Field(None, description="Score above which an input lies outside the profile")
-    left: Number = Field(None, description="Share of the test inputs outside")
+    encoded: bool = Field(default=False, description="By an autoencoder of the reference rows")
+    limit: Number = Field(
+        default=None, description="Score above which an input lies outside the profile"
+    )
+    left: Number = Field(default=None, description="Share of the test inputs outside")
 
 
 class ReliabilityRecord(RecordPart):
     """The probability of misclassification, what it rests on, and what to do next."""
 
-    because: str = Field("", description="Why there is no pmi")
+    because: str = Field(default="", description="Why there is no pmi")
     confidence: float = CONFIDENCE
-    assumed: bool = Field(False, description="Claims are judged by the second line")
-    struck: str = Field("", description="Why the second line does not count")
+    assumed: bool = Field(default=False, description="Claims are judged by the second line")
+    struck: str = Field(default="", description="Why the second line does not count")
     inputs: int = 0
     labelled: int = 0
-    chosen: int = Field(0, description="Labelled on purpose: they label others and are not counted")
+    chosen: int = Field(
+        default=0, description="Labelled on purpose: they label others and are not counted"
+    )
     groups: int | None = None
     bounds: list[BoundRecord] = Field(default_factory=list)
-    gain: Number = Field(None, description="The first line's bound over the second's")
+    gain: Number = Field(default=None, description="The first line's bound over the second's")
     separation: SeparationRecord | None = None
     evidence: dict[str, float] = Field(
         default_factory=dict, description="What the operational inputs rest on; adds to 1"
@@ -384,7 +388,8 @@ class Reliability(Section):
                 claim.confidence = CONFIDENCE
         named = {s if isinstance(s, str) else next(iter(s)) for s in spec.supervisors}
         if OPERATIONAL in spec.data.roles() and not spec.every_supervisor | (SUPERVISOR in named):
-            spec.supervisors.append(SUPERVISOR)
+            asked = {"bandwidth": given.profile.bandwidth, "domain": given.domain}
+            spec.supervisors.append({SUPERVISOR: {k: v for k, v in asked.items() if v is not None}})
 
     def check(self, plan: Plan) -> None:
         """Labels that contradict each other, and what cannot be searched, are refused before any case runs."""
@@ -420,7 +425,7 @@ class Reliability(Section):
             return Wants()
         given, searches = _settings(plan.spec), []
         if not all(getattr(m, "whole_case", False) for m in plan.subject.modules.values()):
-            searches.append(Search(AGAIN, (("inputs", CHECKED),), OPERATIONAL))
+            searches.append(Search.of(AGAIN, {"inputs": CHECKED}, OPERATIONAL))
         if given.unastuteness is not None:
             asked = given.unastuteness
             separation = _separated(plan).all
@@ -435,7 +440,7 @@ class Reliability(Section):
                 "domain": given.domain,
                 "parameters": asked.parameters,
             }
-            searches.append(Search(CELLS, tuple(content.items()), OPERATIONAL))
+            searches.append(Search.of(CELLS, content, OPERATIONAL))
         return Wants(conditions=(Extra(OPERATIONAL),), searches=tuple(("", s) for s in searches))
 
     def analyse(self, plan: Plan, observed: Observations, results: Results) -> Result:
@@ -491,7 +496,9 @@ class Reliability(Section):
             return None if further is None else len(failed) + further
 
         about = About(circumstance="operation")
-        groups = None if operation.groups is None else len(np.unique(operation.of_tested()))
+        groups = (
+            None if operation.groups is None else len(np.unique(operation.groups[operation.tested]))
+        )
         return [
             Evidence(
                 PMI,
@@ -629,6 +636,7 @@ class _Analysis:
         )
         lines = _printed(made, given, CONFIDENCE)
         space = _Space.of(self)
+        smoothed = space.smoothed(operation, reached)
         record = ReliabilityRecord(
             assumed="r_separation" in given.assume and not against,
             struck=_struck(against, separated[0].n, lines),
@@ -636,11 +644,11 @@ class _Analysis:
             labelled=int(operation.tested.sum()),
             chosen=int(operation.chosen.sum()),
             groups=None if operation.groups is None else len(np.unique(operation.groups)),
-            bounds=self._bounds(lines, from_reference, space),
+            bounds=self._bounds(lines, reached, from_reference, space, smoothed),
             gain=lines.gain if lines.without_assumptions.n else None,
             separation=self._separation(),
             evidence=self._evidence(from_reference, reached),
-            assumptions=self._assumptions(separated, space),
+            assumptions=self._assumptions(separated, space, smoothed),
             types=self._types(made.types),
             budget=_budget(operation.failed),
             regions=space.regions(operation, reached),
@@ -686,15 +694,20 @@ class _Analysis:
         clash &= from_reference != operation.labels
         labels = np.where(clash, from_reference, reached)
         near = Reached(labels, np.zeros(0), np.zeros(0))
-        inside = None
+        inside: Any = None
         if self.given.domain is not None:
-            inside = ((operation.points >= 0) & (operation.points <= 1)).all(axis=1)
+            inside = np.all((operation.points >= 0) & (operation.points <= 1), axis=1)
         return evidence_breakdown(
             operation.answers, near, labels=operation.labels, inside=inside
         ).shares
 
     def _bounds(
-        self, lines: PrintedBounds, from_reference: np.ndarray, space: _Space
+        self,
+        lines: PrintedBounds,
+        reached: np.ndarray,
+        from_reference: np.ndarray,
+        space: _Space,
+        smoothed: Smoothed | None,
     ) -> list[BoundRecord]:
         """The two lines, and the rows beside them."""
         operation, tested = self.operation, self.operation.tested
@@ -719,10 +732,9 @@ class _Analysis:
             )
             found.append(_bound_record("corrected", "Corrected by labels", bound))
         if space.partition is not None:
-            counted = credible(*space.counts(operation))
-            row = _bound_record("credible", "Bayesian, by cells", counted)
+            counted = credible(*space.counts(operation, reached))
+            row = _bound_record("credible", "Bayesian, by cells and labels within r", counted)
             found.append(row.model_copy(update={"guarantee": False}))
-        smoothed = space.smoothed(operation)
         if smoothed is not None:
             made = BoundRecord(name="smoothed", title="Kernel density, by cells", guarantee=False)
             made.value, made.n = smoothed.estimate, len(operation.labels)
@@ -764,11 +776,10 @@ class _Analysis:
         )
 
     def _assumptions(
-        self, separated: Sequence[AssumptionCheck], space: _Space
+        self, separated: Sequence[AssumptionCheck], space: _Space, smoothed: Smoothed | None
     ) -> list[AssumptionRecord]:
         first = self.apart.reference
-        smoothed = space.smoothed(self.operation)
-        ratio = (None, None)
+        ratio: tuple[float | None, float | None] = (None, None)
         if smoothed is not None:
             ratio = (smoothed.deviation, smoothed.independent_deviation)
         checks = [independence_check(*ratio), *separated]
@@ -901,36 +912,35 @@ class _Space:
     @classmethod
     def of(cls, analysis: _Analysis) -> _Space:
         """The space of the operational data; cells of many dimensions are those of reference rows, which are not counted."""
-        given, operation = analysis.given, analysis.operation
-        first = analysis.apart.reference
-        inputs, known = operation.points, analysis.apart.points[:first]
-        fitted = _fitted(analysis.observed)
-        if fitted is not None and fitted.encodes:
-            data = analysis.plan.data
-            inputs = fitted.encode(data[OPERATIONAL].inputs[:])
-            known = fitted.encode(data["reference"].inputs[:]) if first else inputs[:0]
+        given, data, fitted = analysis.given, analysis.plan.data, _fitted(analysis.observed)
+        if fitted is None:
+            known = analysis.apart.points[: analysis.apart.reference]
+            none = np.zeros(len(analysis.operation.labels), dtype=int)
+            return cls(analysis.operation.points, known, None, none, None)
+        inputs = fitted.encode(data[OPERATIONAL].inputs[:])
+        known = fitted.encode(data["reference"].inputs[:]) if "reference" in data else inputs[:0]
         if inputs.shape[1] == 2:
             ends = np.concatenate([inputs, known])
             box = list(zip(ends.min(axis=0).tolist(), ends.max(axis=0).tolist(), strict=True))
-            box = [(0.0, 1.0), (0.0, 1.0)] if given.domain is not None else box
+            box = given.domain or box
             side = max(high - low for low, high in box) / given.profile.cells
             grid = Grid.over(box, side)
-            rule = given.profile.bandwidth
-            density = Profile.fit(inputs, bandwidth=rule, domain=box)
-            return cls(inputs, known, grid, grid.cell_of(inputs), density)
-        if inputs.shape[1] > MOST_FEATURES or not len(known):
+            return cls(inputs, known, grid, grid.cell_of(inputs), fitted.density)
+        if not len(known):
             return cls(inputs, known, None, np.zeros(len(inputs), dtype=int), None)
         count = min(given.profile.cells, max(len(known) // 10, 1))
         centres = Centres.fit(known, count, rng=np.random.default_rng(analysis.plan.spec.seed))
         return cls(inputs, known, centres, centres.cell_of(inputs), None)
 
-    def counts(self, operation: Operation) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """By cell that was met: inputs, tests and failures."""
+    def counts(
+        self, operation: Operation, reached: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """By cell that was met: inputs, those that a label reaches, and those of them that fail by it."""
         met, cell = np.unique(self.cells, return_inverse=True)
-        tested = operation.tested
-        inputs, tests = (np.bincount(c, minlength=len(met)) for c in (cell, cell[tested]))
-        failures = np.bincount(cell[tested], weights=operation.failed, minlength=len(met))
-        return inputs, tests, failures
+        known = reached != UNLABELLED
+        inputs, tests = (np.bincount(c, minlength=len(met)) for c in (cell, cell[known]))
+        wrong = (reached != operation.answers)[known]
+        return inputs, tests, np.bincount(cell[known], weights=wrong, minlength=len(met))
 
     def votes(self, operation: Operation) -> tuple[np.ndarray, np.ndarray]:
         """By cell: the label that all its labelled inputs share, and what most of its inputs are answered with."""
@@ -943,17 +953,22 @@ class _Space:
         labels[mixed[mixed >= 0]] = UNLABELLED
         return labels, majority_vote(self.cells, operation.answers, number)
 
-    def smoothed(self, operation: Operation) -> Smoothed | None:
-        """The failing share of each cell weighed by the kernel density; cells without a test fail."""
+    def smoothed(self, operation: Operation, reached: np.ndarray) -> Smoothed | None:
+        """The failing share of each cell weighed by the kernel density; cells without an input fail."""
         if self.density is None or self.partition is None:
             return None
-        tested, cells = operation.tested, self.partition.cells
-        inside = self.cells[tested] >= 0
-        at = self.cells[tested][inside]
-        tests = np.bincount(at, minlength=cells)
-        failures = np.bincount(at, weights=operation.failed[inside], minlength=cells)
-        rates = np.where(tests > 0, failures / np.maximum(tests, 1), 1.0)
+        share = self._failing(operation, reached)
+        rates = np.where(np.isnan(share), 1.0, share)
         return self.density.smoothed(self.partition, rates, groups=operation.groups)
+
+    def _failing(self, operation: Operation, reached: np.ndarray) -> np.ndarray:
+        """By cell, the share of inputs that fail by a label within r or have none; NaN without inputs."""
+        assert self.partition is not None
+        inside, cells = self.cells >= 0, self.partition.cells
+        bad = (reached == UNLABELLED) | (reached != operation.answers)
+        met = np.bincount(self.cells[inside], minlength=cells)
+        failing = np.bincount(self.cells[inside], weights=bad[inside], minlength=cells)
+        return np.where(met > 0, failing / np.maximum(met, 1), np.nan)
 
     def regions(self, operation: Operation, reached: np.ndarray) -> list[RegionRecord]:
         """The regions with most inputs; a map says it of two features."""
@@ -980,11 +995,7 @@ class _Space:
         if not isinstance(grid, Grid) or self.density is None:
             return None
         mass = np.sqrt(self.density.cell_masses(grid).mass)
-        bad = (reached == UNLABELLED) | (reached != operation.answers)
-        inside = self.cells >= 0
-        met = np.bincount(self.cells[inside], minlength=grid.cells)
-        failing = np.bincount(self.cells[inside], weights=bad[inside], minlength=grid.cells)
-        share = np.where(met > 0, failing / np.maximum(met, 1), np.nan)
+        share = self._failing(operation, reached)
         wrong = np.flatnonzero(operation.tested & (operation.answers != operation.labels))[:MARKED]
         axes = zip(self.names, grid.lower.tolist(), grid.upper.tolist(), strict=True)
         return MapRecord(
@@ -1066,7 +1077,7 @@ def _budget(failed: np.ndarray) -> list[BudgetPoint]:
     """The bound as labels came in, in the order of the file."""
     if len(failed) < 10:
         return []
-    sizes = np.unique(np.linspace(10, len(failed), 30).round().astype(int))
+    sizes = np.unique(np.linspace(max(len(failed) / 20, 10), len(failed), 30).round().astype(int))
     found = []
     for n in sizes.tolist():
         part = failed[:n]

@@ -73,9 +73,14 @@ def map_chart(
             axis(y, left, left + side, "plain", vertical=True),
             line(left, top + side, left + side, top + side, "edge"),
             label(
-                across[0], left + side, top + side + 30, anchor="end", class_="muted", font=SMALL
+                f"→ {across[0]}",
+                left + side,
+                top + side + 30,
+                anchor="end",
+                class_="muted",
+                font=SMALL,
             ),
-            label(up[0], left - 6, top - 2, anchor="end", class_="muted", font=SMALL),
+            label(f"↑ {up[0]}", left + side, top - 12, anchor="end", class_="muted", font=SMALL),
             *(_mark(x(a), y(b), words) for a, b, words in panel.marks),
             _legend(panel, left, top + side + 38),
         ]

@@ -84,9 +84,7 @@ def curves_chart(
     if limit is not None:
         body.append(line(LEFT, y(limit), width - RIGHT, y(limit), "reference"))
         words = f"limit {numbers.limit(limit, style)}"
-        body.append(
-            label(words, width - RIGHT, y(limit) - 5, anchor="end", class_="muted", font=SMALL)
-        )
+        body.append(label(words, LEFT + 6, y(limit) - 5, class_="muted", font=SMALL))
     body += [_drawn(one, SHADES[i % len(SHADES)], x, y) for i, one in enumerate(lines)]
     legend, rows = _legend(lines, width, TOP + HEIGHT + 52)
     return chart(
