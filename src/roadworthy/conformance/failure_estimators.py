@@ -18,7 +18,7 @@ from roadworthy.search.failures import CellEstimates
 from roadworthy.search.laws import UniformBox
 
 CELLS, TRUTH = 40, 0.02
-ENOUGH = 31  # of 40 intervals: by chance fewer hold the truth once in two million times
+ENOUGH = 30  # of 40 intervals: fewer hold the truth by chance 3 times in a million
 
 
 def can_be_named_alone(component: Component) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""How inputs vary within a cell: uniform in a box or a ball, or normal.
+"""How inputs vary within a cell: uniform in a box, or normal.
 
 A law has a length, its number of cells, and draws and moves inputs of the cells whose numbers it is given. A
 move leaves the law as it is; its size is from 0 to 1, one for each particle: (cells, n). An object with
@@ -70,44 +70,6 @@ class UniformBox(_Cells):
 
 
 @dataclass(frozen=True)
-class UniformBall(_Cells):
-    """Uniform within `radius`, a tensor (cells,), of `centre`, (cells, …), in the L2 norm.
-
-    Such an input is the first d coordinates of a uniform point of the sphere in d + 2 dimensions. A step
-    on that sphere never leaves the ball, as nearly all steps within it would in high dimension.
-    """
-
-    centre: Tensor
-    radius: Tensor
-
-    def __post_init__(self) -> None:
-        self._refuse_unless(self.radius > 0, "radius > 0")
-
-    def draw(self, cells: Tensor, n: int, generator: Any) -> Tensor:
-        """n independent inputs of each cell, (cells, n, …)."""
-        size = self.centre[0].numel() + 2
-        point = self.centre.new_empty(len(cells), n, size).normal_(generator=generator)
-        return self._inside(point, cells)
-
-    def move(self, x: Tensor, cells: Tensor, step: Tensor, generator: Any) -> Tensor:
-        """A normal step on the sphere of about `step` radii."""
-        import torch
-
-        unit = ((x - self.centre[cells].unsqueeze(1)) / _beside(self.radius[cells], x)).flatten(2)
-        rest = (1 - unit.square().sum(2)).clamp(min=0).sqrt()
-        angle = torch.empty_like(rest).uniform_(0, 2 * torch.pi, generator=generator)
-        point = torch.cat([unit, torch.stack([rest * angle.cos(), rest * angle.sin()], 2)], 2)
-        noise = torch.empty_like(point).normal_(std=point.shape[2] ** -0.5, generator=generator)
-        return self._inside(noise.mul_(_beside(step, noise)).add_(point), cells)
-
-    def _inside(self, point: Tensor, cells: Tensor) -> Tensor:
-        """The inputs that points of any length stand for."""
-        unit = (point / point.norm(dim=2, keepdim=True))[..., :-2]
-        unit = unit.reshape(*unit.shape[:2], *self.centre.shape[1:])
-        return unit * _beside(self.radius[cells], unit) + self.centre[cells].unsqueeze(1)
-
-
-@dataclass(frozen=True)
 class Normal(_Cells):
     """Independent normal coordinates: `centre` and `deviation`, tensors of shape (cells, …)."""
 
@@ -134,5 +96,5 @@ class Normal(_Cells):
 
 
 def _beside(numbers: Tensor, x: Tensor) -> Tensor:
-    """One number a cell or a particle, shaped to multiply x."""
-    return numbers.reshape(*numbers.shape, *[1] * (x.ndim - numbers.ndim))
+    """One number a particle, shaped to multiply x."""
+    return numbers.reshape(*numbers.shape, *[1] * (x.ndim - 2))

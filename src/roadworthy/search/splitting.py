@@ -68,9 +68,7 @@ def splitting(
         )
     sampler = Sampler.of(margin, law, rng, moves="splitting")
     found = np.zeros(len(law) * runs, _RUN)
-    rows = np.arange(
-        len(found)
-    )  # of the runs whose particles are held; those at an end are dropped
+    rows = np.arange(len(found))  # runs whose particles are held; those at an end are dropped
     with torch.no_grad():
         now, asked = sampler.drawn(particles, runs=runs), particles
         while len(rows):
@@ -106,9 +104,9 @@ def _united(found: np.ndarray, particles: int, confidence: float) -> CellEstimat
     """The mean of the runs of each cell; if they disagree, with an interval that covers their spread."""
     runs, tail = len(found), (1 + confidence) / 2
     logs, spread, values = found["log_p"], found["spread"], np.exp(found["log_p"])
-    mean, variance = values.mean(0), (values**2 * spread).sum(0) / runs**2
     # An estimate without bias has a logarithm that lies half its variance below that of the truth.
-    within = variance / mean**2
+    mean, within = values.mean(0), spread.mean(0) / runs
+    variance = mean**2 * within
     reach = NormalDist().inv_cdf(tail) * np.sqrt(within)
     low, high = mean * np.exp(within / 2 - reach), mean * np.exp(within / 2 + reach)
     apart = np.zeros(len(mean), bool)
@@ -127,8 +125,8 @@ def _united(found: np.ndarray, particles: int, confidence: float) -> CellEstimat
         f"{values[:, cell].max():.2g}; the interval covers their spread."
         for cell in np.flatnonzero(apart)
     )
-    low, high, some = np.minimum(low, mean), np.clip(high, mean, 1.0), found["found"].any(0)
-    queries = found["queries"].sum(0)
+    low, high = np.minimum(low, mean), np.clip(high, mean, 1.0)
+    queries, some = found["queries"].sum(0), np.asarray(found["found"].any(0))
     answer = bounded(CellEstimates(mean, low, high, variance, queries, some, notes))
     # Without levels the inputs are independent, and need no formula for large numbers.
     plain = np.flatnonzero((found["levels"] == 0).all(0))
