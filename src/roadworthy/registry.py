@@ -40,6 +40,7 @@ ROOMS: dict[str, str] = {
     "sources": "roadworthy.cases.invalid",
     "supervisors": "roadworthy.supervisors",
     "estimators": "roadworthy.analysis.risk.rates",
+    "failure_estimators": "roadworthy.search",
     "executors": "roadworthy.execution",
     "reports": "roadworthy.report",
     "sections": "roadworthy.assessment.sections",

@@ -54,6 +54,7 @@ POSITIONAL: dict[str, tuple[str, ...]] = {
     "distances": ("first", "second"),
     "measures": ("outputs", "targets"),
     "estimators": ("counts", "calibrated"),
+    "failure_estimators": ("margin", "law", "rng"),
     "executors": ("plan", "cache", "indices"),
     "reports": ("run",),
 }

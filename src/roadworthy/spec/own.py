@@ -26,6 +26,7 @@ PLAIN: dict[str, dict[str, Any]] = {
     "transforms": {"of": "image", "tables": {}, "draw": "step"},
     "measures": {"better": "higher", "range": (0, 1)},
     "supervisors": {},
+    "failure_estimators": {},
 }
 """By type of component: what one says that is not decorated."""
 
