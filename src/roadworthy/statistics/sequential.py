@@ -115,16 +115,16 @@ def proportion_sequence(
 
 
 def _upper_at_look(successes: float, n: float, tail: float) -> float:
-    if successes >= n:
+    from scipy.optimize import brentq
+
+    def beyond(limit: float) -> float:
+        return float(evidence_below(successes, n, limit) + np.log(tail))
+
+    # At the share seen no other proportion is likelier: the evidence is at most 0.
+    least, most = max(successes / n if n else 0.0, 1e-300), 1.0 - 1e-15
+    if successes >= n or beyond(most) <= 0.0:
         return 1.0
-    low, high = successes / n, 1.0
-    for _ in range(60):
-        middle = (low + high) / 2.0
-        if evidence_below(successes, n, middle) < -np.log(tail):
-            low = middle
-        else:
-            high = middle
-    return high
+    return float(brentq(beyond, least, most, xtol=1e-18))
 
 
 class Cusum(NamedTuple):

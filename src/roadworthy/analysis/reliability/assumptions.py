@@ -142,7 +142,8 @@ def energy_test(first: Floats, second: Floats, *, seed: int = 0) -> float:
     signs = np.concatenate(
         [np.full(len(x), s / len(x)) for x, s in zip(parts, (1, -1), strict=True)]
     )
-    drawn = np.stack([signs] + [rng.permutation(signs) for _ in range(PERMUTATIONS)], axis=1)
+    drawn = np.tile(signs[:, None], 1 + PERMUTATIONS)
+    drawn[:, 1:] = rng.permuted(drawn[:, 1:], axis=0)
     # 2 E|x - y| - E|x - x'| - E|y - y'| is minus this quadratic form in the signs.
     energy = -np.einsum("ij,ij->j", drawn, cdist(both, both) @ drawn)
     as_large = int((energy[1:] >= energy[0] * (1.0 - 1e-12)).sum())

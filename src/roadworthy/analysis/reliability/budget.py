@@ -101,8 +101,8 @@ def label_decision(k: int, n: int, *, limit: float, confidence: float = CONFIDEN
     For (b), give the inputs without a label within r as k: "cannot" then says that these alone
     exceed the limit; "met" is no statement about pmi.
     """
-    high = proportion_sequence(k, n, confidence=confidence, sided="upper").high if n else 1.0
-    low = proportion_sequence(k, n, confidence=confidence, sided="lower").low if n else 0.0
+    high = proportion_sequence(k, n, confidence=confidence, sided="upper").high
+    low = proportion_sequence(k, n, confidence=confidence, sided="lower").low
     return Decision("met" if high <= limit else "cannot" if low > limit else "go on", low, high)
 
 
