@@ -6,8 +6,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.integrate import quad
+from scipy.stats import beta, binom
 
-from roadworthy.statistics.sequential import STAKES, cusum, log_factors, martingale
+from roadworthy.statistics.proportion import clopper_pearson_bounds
+from roadworthy.statistics.sequential import (
+    STAKES,
+    cusum,
+    evidence_below,
+    log_factors,
+    martingale,
+    proportion_sequence,
+)
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30), st.floats(0.05, 0.95))
@@ -80,3 +90,37 @@ def test_evidence_of_a_change_comes_falsely_less_than_once_in_so_many_observatio
         alarms += bool(reached.any())
         at += int(reached.argmax()) + 1 if reached.any() else 50_000
     assert alarms <= observations / level
+
+
+@pytest.mark.parametrize(("k", "n", "limit"), [(0, 50, 0.1), (3, 200, 0.05), (20, 40, 0.6)])
+def test_evidence_about_a_proportion_is_the_mean_likelihood_ratio_under_the_cut_prior(k, n, limit):
+    def weighted(q):
+        return beta.pdf(q, 0.5, 0.5) * (q / limit) ** k * ((1 - q) / (1 - limit)) ** (n - k)
+
+    ratio = quad(weighted, 0, limit, limit=500)[0] / beta.cdf(limit, 0.5, 0.5)
+    assert float(evidence_below(k, n, limit)) == pytest.approx(np.log(ratio), abs=1e-5)
+
+
+def test_looking_every_hundred_at_a_confidence_sequence_claims_falsely_less_often_than_stated():
+    rng, looks, runs = np.random.default_rng(0), np.arange(100, 5001, 100), 4000
+    for p in (0.003, 0.03, 0.2):
+        k = rng.binomial(100, p, (runs, len(looks))).cumsum(axis=1)
+        below = (evidence_below(k, looks, p) >= np.log(40)).any(axis=1).sum()
+        above = (evidence_below(looks - k, looks, 1 - p) >= np.log(40)).any(axis=1).sum()
+        assert max(below, above) <= binom.ppf(0.99, runs, 0.025)
+    plain = clopper_pearson_bounds(k, looks, confidence=0.975, sided="upper")[1] <= p
+    assert 0.11 < plain.any(axis=1).mean() < 0.16, "what a plain bound would do: 13.6% is known"
+
+
+@given(st.integers(0, 60), st.integers(60, 4000))
+@settings(max_examples=60)
+def test_the_ends_of_a_confidence_sequence_are_where_the_evidence_reaches_its_limit(k, n):
+    found = proportion_sequence(k, n, confidence=0.975, sided="upper")
+    exact = float(clopper_pearson_bounds(k, n, confidence=0.975, sided="upper")[1])
+    assert exact <= found.high <= 1 and found.low == 0
+    if found.high < 1:
+        assert float(evidence_below(k, n, found.high)) == pytest.approx(np.log(40), abs=1e-6)
+        beyond = evidence_below(k, n, np.linspace(found.high, 0.999, 200))
+        assert (np.diff(beyond) > -1e-9).all(), "no larger limit is held after a smaller one is not"
+    mirrored = proportion_sequence(n - k, n, confidence=0.975, sided="lower")
+    assert mirrored.low == pytest.approx(1 - found.high, abs=1e-12)

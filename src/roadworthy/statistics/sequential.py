@@ -6,9 +6,9 @@ alpha at most, over all looks together (Ville 1939; Waudby-Smith and Ramdas, "Es
 betting", 2024). Several rates bet at once, and their mean counts. An observation that was drawn with probability p stands for
 1 / p others: give 1 / p as its weight. To test for a mean below the limit, change the sign of values, limit and bounds.
 
-For a proportion, bets of all sizes at once have a closed form: the likelihood ratio of p against the limit, averaged over
-Jeffreys' prior of p cut off at the limit (Robbins 1970). The limits against which it stays below 1 / alpha at a look are a
-confidence sequence: all of its intervals hold the true proportion together.
+For a proportion, bets of all sizes at once have a closed form: the likelihood ratio of p against
+the limit, averaged over Jeffreys' prior of p cut off at the limit (Robbins 1970). The limits against
+which it stays below 1 / alpha at a look are a confidence sequence: all of them hold together.
 
 Looking for a change, evidence is taken from the best start so far (a CUSUM of the logarithms); it then reaches 1 / alpha less
 than once in 1 / alpha observations (Shin, Ramdas and Rinaldo, "E-detectors", 2023).
@@ -18,7 +18,7 @@ than once in 1 / alpha observations (Shin, Ramdas and Rinaldo, "E-detectors", 20
 >>> evidence = martingale(factors)
 >>> int(np.argmax(evidence >= np.log(1000))), bool(martingale(log_factors(0.05 * wrong, limit=0.1, least=0.0, most=1.0)).max() < 0)
 (14, True)
->>> round(proportion_sequence(2, 1000, confidence=0.975, sided="upper").high, 4)   # valid at every look
+>>> round(proportion_sequence(2, 1000, confidence=0.975, sided="upper").high, 4)  # at every look
 0.0098
 >>> quiet_first = np.concatenate([np.zeros(500), wrong])
 >>> found = cusum(log_factors(quiet_first, limit=0.1, least=0.0, most=1.0))
@@ -115,16 +115,16 @@ def proportion_sequence(
 
 
 def _upper_at_look(successes: float, n: float, tail: float) -> float:
-    if successes >= n:
+    from scipy.optimize import brentq
+
+    def beyond(limit: float) -> float:
+        return float(evidence_below(successes, n, limit) + np.log(tail))
+
+    # At the share seen no other proportion is likelier: the evidence is at most 0.
+    least, most = max(successes / n if n else 0.0, 1e-300), 1.0 - 1e-15
+    if successes >= n or beyond(most) <= 0.0:
         return 1.0
-    low, high = successes / n, 1.0
-    for _ in range(60):
-        middle = (low + high) / 2.0
-        if evidence_below(successes, n, middle) < -np.log(tail):
-            low = middle
-        else:
-            high = middle
-    return high
+    return float(brentq(beyond, least, most, xtol=1e-18))
 
 
 class Cusum(NamedTuple):

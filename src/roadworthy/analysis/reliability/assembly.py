@@ -1,11 +1,11 @@
-"""Bounds on the probability of misclassification per input (pmi), assembled from labels and answers.
+"""Bounds on the probability of misclassification per input (pmi), from labels and answers.
 
-Zhao et al. 2021 add up cells (equations 4-7); their bound does not hold. Here inputs are counted, each an
-independent draw from operation. (d) `operational_test`: failures among inputs labelled at random, no
-further assumption. (b) `propagated`: every operational input takes the label of a neighbour within r, or
-counts as failing; if labels are r-separated this count is nowhere too small, whichever inputs were
-labelled. Two lines are printed (`printed_bounds`): (d) at the full alpha, and the smaller of (d) at 0.9
-alpha and (b) at 0.1 alpha, a split that is fixed before the data are seen.
+Zhao et al. 2021 add up cells (equations 4-7); their bound does not hold. Here inputs are counted,
+each an independent draw from operation. (d) `operational_test`: failures among inputs labelled at
+random, no further assumption. (b) `propagated`: every operational input takes the label of a
+neighbour within r, or counts as failing; if labels are r-separated no failure is overlooked,
+whichever inputs were labelled. Two lines are printed (`printed_bounds`): (d) at the full alpha, and
+the smaller of (d) at 0.9 alpha and (b) at 0.1 alpha, a split fixed before the data are seen.
 
 >>> tested = operational_test(np.arange(1000) < 2)
 >>> tested.k, tested.n, tested.point, round(tested.upper, 5)
@@ -75,7 +75,10 @@ class PmiBound:
 
     def upper_after(self, further: int) -> float:
         """The upper bound after so many further units without a failure."""
-        return _upper(self.k, self.n + further, self.confidence, self.exact, self.largest)
+        n, level = self.n + further, self.confidence
+        if self.exact:
+            return float(clopper_pearson_bounds(self.k, n, confidence=level, sided="upper")[1])
+        return self.largest * bounded_mean_upper(self.k / self.largest, n, 1.0 - level)
 
 
 def operational_test(
@@ -88,9 +91,9 @@ def operational_test(
 ) -> PmiBound:
     """(d): plain operational testing over inputs that were labelled at random.
 
-    With `groups` the units are groups, and pmi is that of an input of a group drawn at random. `weights`
-    turn the profile that was drawn from into the claimed one: ratios of probabilities, fixed
-    beforehand, 1 on average, none above `largest_weight`.
+    With `groups` the units are groups, and pmi is that of an input of a group drawn at random.
+    `weights` turn the profile that was drawn from into the claimed one: ratios of probabilities,
+    fixed beforehand, 1 on average, none above `largest_weight`.
     """
     check_confidence(confidence)
     wrong = binary_values(failed, "failed") if np.size(failed) else np.zeros(0)
@@ -117,10 +120,9 @@ def _weighted(wrong: Floats, weights: ArrayLike, largest: float | None) -> tuple
     if largest is None or factor.min() < 0.0 or factor.max() > largest:
         raise ValueError(
             f"weights must lie between 0 and largest_weight, found {factor.min():g} to "
-            f"{factor.max():g} and largest_weight {largest}; give the largest weight any input can have"
+            f"{factor.max():g} and {largest}; give the largest weight any input can have"
         )
-    off = abs(float(factor.mean()) - 1.0)
-    if off > 5.0 * largest / math.sqrt(len(factor)):
+    if abs(float(factor.mean()) - 1.0) > 5.0 * largest / math.sqrt(len(factor)):
         raise ValueError(
             f"weights must be 1 on average over the inputs as drawn, found {factor.mean():g}; "
             "divide the claimed probability of each input by the one it was drawn with"
@@ -136,16 +138,8 @@ def _bound(
         low = float(clopper_pearson_bounds(k, n, confidence=confidence, sided="lower")[0])
     else:
         low = largest * (1.0 - bounded_mean_upper(n - k / largest, n, 1.0 - confidence))
-    high = _upper(k, n, confidence, exact, largest)
-    return PmiBound(k / n, low, high, n, k, confidence, method, float(n), exact, largest)
-
-
-def _upper(k: float, n: int, confidence: float, exact: bool, largest: float) -> float:
-    if n == 0:
-        return 1.0
-    if exact:
-        return float(clopper_pearson_bounds(k, n, confidence=confidence, sided="upper")[1])
-    return largest * bounded_mean_upper(k / largest, n, 1.0 - confidence)
+    found = PmiBound(k / n, low, 1.0, n, k, confidence, method, float(n), exact, largest)
+    return replace(found, upper=found.upper_after(0))
 
 
 @dataclass(frozen=True)
@@ -208,11 +202,11 @@ class PrintedBounds:
 
     @property
     def gain(self) -> float:
-        """The plain bound at the full alpha over the second line's; above 1 the labels within r helped."""
+        """The first line over the second; above 1, labels within r helped."""
         return self.without_assumptions.upper / self.if_separated.upper
 
     def judged(self, assume_separation: bool) -> PmiBound:
-        """The bound that a claim is judged by: the first unless r-separation is assumed and not contradicted."""
+        """What a claim is judged by: the second line if it is assumed and not contradicted."""
         if assume_separation and not self.contradicted:
             return self.if_separated
         return self.without_assumptions
@@ -242,12 +236,8 @@ def printed_bounds(
         reached_labels, answers, groups=all_groups, confidence=1.0 - (1.0 - split) * alpha
     )
     smaller = tested if tested.upper <= by_label.bound.upper else by_label.bound
-    joint = replace(
-        smaller,
-        point=smaller.point if math.isnan(plain.point) else plain.point,
-        lower=plain.lower,
-        confidence=confidence,
-    )
+    point = smaller.point if math.isnan(plain.point) else plain.point
+    joint = replace(smaller, point=point, lower=plain.lower, confidence=confidence)
     return PrintedBounds(plain, joint, tested, by_label, split, contradicted)
 
 
@@ -260,10 +250,10 @@ def corrected(
     labelled_groups: ArrayLike | None = None,
     confidence: float = CONFIDENCE,
 ) -> PmiBound:
-    """Without assumptions from unlabelled inputs: P(f) <= P(f' = 1) + P(f = 1, f' = 0), half alpha each.
+    """P(f) <= P(f' = 1) + P(f = 1, f' = 0), half alpha each: unlabelled inputs without assumptions.
 
-    f' is any guess whether an input fails. `guess_failed` has it for unlabelled inputs, `labelled_guess`
-    for those whose failures are in `failed`; no label of the latter may have entered the guess.
+    f' is any guess whether an input fails. `guess_failed` has it for unlabelled inputs,
+    `labelled_guess` for those of `failed`; no label of the latter may have entered the guess.
     """
     guess, wrong, own = (np.asarray(x, dtype=bool) for x in (guess_failed, failed, labelled_guess))
     same_length(wrong, own, "failed and labelled_guess")
@@ -286,18 +276,18 @@ def corrected(
 def credible(
     inputs: ArrayLike, tests: ArrayLike, failures: ArrayLike, *, confidence: float = CONFIDENCE
 ) -> PmiBound:
-    """(c): Bayesian assembly over cells with so many operational `inputs`, `tests` and `failures` each.
+    """(c): Bayesian assembly over cells, from operational `inputs`, `tests` and `failures` of each.
 
-    Dirichlet weights (total 1 over the seen cells and one unseen cell that fails) times Beta(1/2, 1/2)
-    cells; a cell without tests fails. The sum has exact mean and variance; its quantile is that of the
-    beta distribution with the same two. Credible, no coverage is claimed.
+    Dirichlet weights (total 1 over the seen cells and one unseen cell that fails) times
+    Beta(1/2, 1/2) cells; a cell without tests fails. Mean and variance of the sum are exact, its
+    quantiles those of the beta distribution with the same two. No coverage is claimed.
     """
     from scipy.special import betaincinv
 
     n, m, k = (np.asarray(x, dtype=np.float64) for x in (inputs, tests, failures))
     if not (n.shape == m.shape == k.shape and n.ndim == 1) or (k > m).any() or (k < 0).any():
         raise ValueError(
-            f"expected one count per cell and failures <= tests, found shapes {n.shape}, {m.shape}, {k.shape}"
+            f"expected counts by cell, failures <= tests; found {n.shape}, {m.shape}, {k.shape}"
         )
     a = np.append(n, 0.0) + 1.0 / (len(n) + 1)
     rate = np.append(np.where(m > 0, (k + 0.5) / (m + 1.0), 1.0), 1.0)
@@ -318,17 +308,17 @@ def credible(
 def conservative_bound(
     n: int, *, below: float, belief: float, confidence: float = CONFIDENCE
 ) -> float:
-    """Conservative Bayesian inference after n tests without a failure (Bishop et al. 2011; Strigini and
-    Povyakalo 2013): P(pmi <= bound) >= confidence for every prior with P(pmi <= below) >= belief.
+    """Conservative Bayesian inference after n tests without a failure (Bishop et al. 2011).
 
-    The worst such prior has `belief` at `below` and the rest just above the bound.
+    P(pmi <= bound) >= confidence for every prior with P(pmi <= below) >= belief; the worst one has
+    `belief` at `below` and the rest just above the bound (Strigini and Povyakalo 2013).
 
-    >>> round(conservative_bound(1000, below=1e-4, belief=0.9), 6), conservative_bound(0, below=1e-4, belief=0.98)
-    (0.001565, 0.0001)
+    >>> round(conservative_bound(1000, below=1e-4, belief=0.9), 6)
+    0.001565
     """
-    if not (0.0 <= below < 1.0 and 0.0 < belief < 1.0) or n < 0:
+    if not (0.0 <= below < 1.0 and 0.0 < belief < 1.0):
         raise ValueError(
-            f"expected 0 <= below < 1, 0 < belief < 1 and n >= 0, found {below!r}, {belief!r}, {n!r}"
+            f"expected 0 <= below < 1 and 0 < belief < 1, found below={below!r}, belief={belief!r}"
         )
     odds = belief * (1.0 - check_confidence(confidence)) / (confidence * (1.0 - belief))
     if odds >= 1.0:
@@ -344,13 +334,13 @@ class ClaimStatus(NamedTuple):
 
     status: Status
     further: int | None
-    """Further failure-free labels (groups) that would settle it; None if it is settled or none would."""
+    """Further failure-free labels (groups) that would settle it, if any would."""
 
 
 def claim_status(bound: PmiBound, limit: float, *, tested: PmiBound | None = None) -> ClaimStatus:
     """Met if the upper bound is at most the limit, breached if the lower one is above.
 
-    `tested` is (d) at its part of alpha where `bound` is the second line: further labels add to it.
+    If `bound` is the second line, give its `tested`: further labels add to that.
     """
     status = _status(bound.upper <= limit, bound.lower > limit)
     if status != "inconclusive" or limit <= 0.0:
@@ -418,13 +408,13 @@ def cost_of_failures(
     groups: ArrayLike | None = None,
     confidence: float = CONFIDENCE,
 ) -> PmiBound:
-    """Mean cost per input, by the cost of its sub-type of failure; `largest` is the highest cost."""
+    """Mean cost per input; a failure of several sub-types costs the most of them."""
     largest = max(costs.values(), default=0.0)
     if largest <= 0.0 or min(costs.values()) < 0.0:
         raise ValueError(f"costs must not be negative, and one above 0; found {dict(costs)}")
     cost = np.zeros(len(np.asarray(labels)))
     for name, each in costs.items():
-        cost += each * _of_pairs(labels, answers, pairs[name])
+        cost = np.maximum(cost, each * _of_pairs(labels, answers, pairs[name]))
     codes, count = group_codes(groups, len(cost))
     values = np.bincount(codes, cost, count) / np.bincount(codes, minlength=count)
     check_confidence(confidence)
@@ -437,9 +427,7 @@ def _of_pairs(labels: ArrayLike, answers: ArrayLike, pairs: Pairs) -> NDArray[np
     chosen = np.zeros(len(truth), dtype=bool)
     for true, predicted in pairs:
         if true == predicted:
-            raise ValueError(
-                f"({true}, {predicted}) is no failure; name pairs of different classes"
-            )
+            raise ValueError(f"({true}, {predicted}) is no failure; name two different classes")
         chosen |= (truth == true) & (given == predicted)
     return chosen
 
@@ -453,7 +441,7 @@ class HeldOut(NamedTuple):
     """P(at least k failures) if pmi is at the bound."""
     contradicted: bool
     detects: float
-    """Rates above this would have failed at least once with the confidence; smaller ones go unseen."""
+    """Smaller rates may show in none of the n inputs."""
 
 
 def held_out_check(

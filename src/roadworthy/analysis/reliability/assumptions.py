@@ -1,7 +1,7 @@
 """The six assumptions of Zhao et al. 2021, each with a check and a verdict.
 
-A verdict is *contradicted* (by rows that are counted), *not contradicted* (with the rate below which a
-violation would go unseen) or *not testable here*; data never confirm an assumption.
+A verdict is *contradicted* (by rows that are counted), *not contradicted* (with the rate below
+which violations go unseen) or *not testable here*; data never confirm an assumption.
 
 >>> truth, reached = np.zeros(1000, int), np.where(np.arange(1000) < 800, 0, -1)
 >>> check = separation_check(truth, reached)[1]
@@ -12,7 +12,7 @@ violation would go unseen) or *not testable here*; data never confirm an assumpt
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -36,7 +36,7 @@ ASSUMED = {
 LEVEL = 0.01
 """Tests contradict an assumption below this p-value."""
 PERMUTATIONS, ROWS = 999, 1000
-"""Of the two-sample test, and rows drawn of each sample: distances of all pairs are held at once."""
+"""Of the two-sample test; rows drawn of each sample, since distances of all pairs are held."""
 
 
 @dataclass(frozen=True)
@@ -74,13 +74,11 @@ def separation_check(
 ) -> tuple[AssumptionCheck, AssumptionCheck]:
     """2 and 4: labelled operational rows against the labels that reach them from reference rows.
 
-    r must be that of the reference rows (or given): an r from all labelled rows is half of their smallest
-    distance, so that none of them can contradict it.
+    r must be that of the reference rows (or given): an r from all labelled rows is half of their
+    smallest distance, so that none of them can contradict it.
     """
-    return (
-        _counted(2, labels, reached_labels, confidence),
-        _counted(4, labels, reached_labels, confidence),
-    )
+    check = _counted(2, labels, reached_labels, confidence)
+    return check, replace(check, number=4)
 
 
 def vote_check(
@@ -129,7 +127,7 @@ def _compared(number: int, first: Floats, second: Floats, seed: int) -> Assumpti
 
 
 def energy_test(first: Floats, second: Floats, *, seed: int = 0) -> float:
-    """p-value of two samples being alike, by permutation of the energy distance (Székely and Rizzo 2004).
+    """p-value of two samples being alike: permuted energy distance (Székely and Rizzo 2004).
 
     Features are divided by their deviation over both samples; at most 1,000 rows of each are drawn.
     """
@@ -144,7 +142,8 @@ def energy_test(first: Floats, second: Floats, *, seed: int = 0) -> float:
     signs = np.concatenate(
         [np.full(len(x), s / len(x)) for x, s in zip(parts, (1, -1), strict=True)]
     )
-    drawn = np.stack([signs] + [rng.permutation(signs) for _ in range(PERMUTATIONS)], axis=1)
+    drawn = np.tile(signs[:, None], 1 + PERMUTATIONS)
+    drawn[:, 1:] = rng.permuted(drawn[:, 1:], axis=0)
     # 2 E|x - y| - E|x - x'| - E|y - y'| is minus this quadratic form in the signs.
     energy = -np.einsum("ij,ij->j", drawn, cdist(both, both) @ drawn)
     as_large = int((energy[1:] >= energy[0] * (1.0 - 1e-12)).sum())
@@ -152,7 +151,7 @@ def energy_test(first: Floats, second: Floats, *, seed: int = 0) -> float:
 
 
 def even_check(failed: ArrayLike, failed_in_cell: ArrayLike) -> AssumptionCheck:
-    """6: failures by the cell's label at operational inputs against one even draw in the cell of each."""
+    """6: failures by the cell's label, at operational inputs and at even draws in the same cells."""
     from scipy.stats import binomtest
 
     here, there = np.asarray(failed, dtype=bool), np.asarray(failed_in_cell, dtype=bool)
@@ -175,6 +174,6 @@ def check_deterministic(first: ArrayLike, second: ArrayLike, rows: ArrayLike | N
         at = int(changed[0])
         name = at if rows is None else np.asarray(rows)[at]
         raise ValueError(
-            f"the subject is not deterministic: {len(changed)} of {len(one)} answers changed when asked "
-            f"again, first input {name} ({one[at]}, then {two[at]}); fix its seed, or set `passes:`"
+            f"the subject is not deterministic: {len(changed)} of {len(one)} answers changed when "
+            f"asked again, first input {name} ({one[at]}, {two[at]}); fix its seed or set `passes:`"
         )

@@ -24,8 +24,8 @@ from roadworthy.statistics.bounded_mean import bounded_mean_upper
 from roadworthy.statistics.sequential import proportion_sequence
 
 LEAST = 0.1
-"""Part of the tests that goes by probability alone: a stratum whose pilot saw no failure keeps some, and
-no test weighs more than ten."""
+"""Part of the tests that goes by probability alone: strata without a failure in the pilot keep
+some, and no test weighs more than ten."""
 REST = 0.1
 """Cells left out may hold this part of the claim's limit."""
 
@@ -45,7 +45,7 @@ def neyman(
     rate = (k + 0.5) / (m + 1.0)
     wanted = share * np.sqrt(rate * (1.0 - rate))
     wanted = (1.0 - least) * wanted / wanted.sum() + least * share / share.sum()
-    # One test each, the rest by largest remainder: the sum is exact and ties go to the lower number.
+    # One test each, the rest by largest remainder: ties go to the lower number.
     exact = (total - needed) * wanted
     counts = np.floor(exact).astype(np.int64) + (share > 0)
     left = total - int(counts.sum())
@@ -83,13 +83,8 @@ def stratified(
     spread = np.where(m > 1, rate * (1.0 - rate) / np.maximum(m - 1.0, 1.0), 0.25)
     weight = float((w / m).max() * n)
     high = weight * bounded_mean_upper(float(w @ rate) * n / weight, n, tail)
-    return Stratified(
-        float(w @ rate) + untested,
-        float(w**2 @ spread),
-        min(high + untested, 1.0),
-        weight,
-        untested,
-    )
+    estimate, variance = float(w @ rate) + untested, float(w**2 @ spread)
+    return Stratified(estimate, variance, min(high + untested, 1.0), weight, untested)
 
 
 class Decision(NamedTuple):
@@ -101,13 +96,13 @@ class Decision(NamedTuple):
 
 
 def label_decision(k: int, n: int, *, limit: float, confidence: float = CONFIDENCE) -> Decision:
-    """After k failures among n labels: met, cannot be met, or go on; false at any look with alpha at most.
+    """After k failures among n labels; false at any look with probability alpha at most.
 
-    For (b), give the inputs without a label within r as k: "cannot" then says that these alone exceed the
-    limit; "met" is no statement about pmi.
+    For (b), give the inputs without a label within r as k: "cannot" then says that these alone
+    exceed the limit; "met" is no statement about pmi.
     """
-    high = proportion_sequence(k, n, confidence=confidence, sided="upper").high if n else 1.0
-    low = proportion_sequence(k, n, confidence=confidence, sided="lower").low if n else 0.0
+    high = proportion_sequence(k, n, confidence=confidence, sided="upper").high
+    low = proportion_sequence(k, n, confidence=confidence, sided="lower").low
     return Decision("met" if high <= limit else "cannot" if low > limit else "go on", low, high)
 
 
@@ -127,8 +122,8 @@ def top_cells(mass: ArrayLike, limit: float) -> TopCells:
     if not len(order) or covered[-1] < wanted - 1e-12:
         held = covered[-1] if len(order) else 0.0
         raise ValueError(
-            f"cells hold {held:.4%} of operation, a limit of {limit:g} needs {wanted:.4%}; add cells "
-            "for the rest, or raise the limit"
+            f"cells hold {held:.4%} of operation, a limit of {limit:g} needs {wanted:.4%}; "
+            "add cells for the rest, or raise the limit"
         )
     count = int(np.searchsorted(covered, wanted - 1e-12)) + 1
     return TopCells(order[:count], float(max(1.0 - covered[count - 1], 0.0)))
@@ -146,10 +141,10 @@ class Region(NamedTuple):
 def label_next(
     points: Floats, cells: ArrayLike, reached_labels: ArrayLike, *, count: int, each: int = 1
 ) -> list[Region]:
-    """The `count` cells with most inputs that no label reaches, and `each` rows nearest to their centre.
+    """The `count` cells with most inputs that no label reaches, `each` with central rows to label.
 
-    Rows that are labelled on this advice are chosen, not random: they may reach others, and never count
-    in an operational test.
+    Rows that are labelled on this advice are chosen, not random: their labels may reach others, and
+    they never count in an operational test.
     """
     inputs, cell = np.asarray(points, dtype=np.float64), np.asarray(cells)
     reached = np.asarray(reached_labels)
