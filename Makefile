@@ -58,6 +58,7 @@ bench: .venv/installed-dev .venv-peers/installed .venv-peers/audio/installed .ve
 	$(RUN)python benchmarks/service.py
 	$(RUN)python benchmarks/risk.py
 	$(RUN)python benchmarks/attacks.py
+	$(RUN)python benchmarks/reliability.py
 
 .venv-peers/installed: benchmarks/peers.txt
 	$(PYTHON) -m venv .venv-peers

@@ -143,7 +143,7 @@ def _closest_pair(
         curve.append((size, best))
         start = size
     low, high = sorted(pair)
-    return best, (low, high), tuple(curve)
+    return best, (low, high), tuple(entry for entry in curve if entry[1] < math.inf)
 
 
 @dataclass(frozen=True)
