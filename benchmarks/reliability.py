@@ -38,8 +38,8 @@ def rows(n: int) -> np.ndarray:
 
 def profile(n: int) -> tuple[float, np.ndarray]:
     """Seconds for mass and variance of all cells, and the density."""
-    from roadworthy.analysis.reliability.partition import Grid
-    from roadworthy.analysis.reliability.profile import Profile
+    from roadworthy.statistics.partition import Grid
+    from roadworthy.statistics.profile import Profile
 
     grid = Grid.over([(0, 1), (0, 1)], 1 / SIDE)
     fitted = Profile.fit(rows(n), bandwidth=BANDWIDTH)

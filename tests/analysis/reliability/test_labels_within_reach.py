@@ -13,9 +13,8 @@ from roadworthy.analysis.reliability.oracle import (
     evidence_breakdown,
     majority_vote,
     reach,
-    vote_check,
 )
-from roadworthy.analysis.reliability.partition import label_separation
+from roadworthy.statistics.partition import label_separation
 
 
 @pytest.mark.parametrize("norm", [np.inf, 1, 2])
@@ -97,11 +96,3 @@ def test_a_cells_vote_is_that_of_a_loop():
         np.bincount(answers[cells == c]).argmax() if (cells == c).any() else -1 for c in range(45)
     ]
     assert majority_vote(cells, answers, 45).tolist() == expected
-
-
-def test_votes_are_held_against_labels():
-    truth = np.array([0] * 60 + [-1] * 40)
-    votes = np.array([0] * 57 + [1] * 3 + [0] * 40)
-    found = vote_check(votes, truth)
-    assert (found.cells, found.wrong) == (60, 3)
-    assert found.upper == pytest.approx(0.1392, abs=1e-3)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from roadworthy.analysis.reliability.oracle import vote_check
+from roadworthy.analysis.reliability.assumptions import vote_check
 from roadworthy.analysis.reliability.paper import CROSSED, EMPTY, paper_mode
 
 PROJECT = Path(__file__).parents[3]
@@ -32,7 +32,7 @@ def test_the_published_figures_come_back():
     # With the covariance between cells that the paper drops.
     assert found.full_deviation == pytest.approx(8.1e-5, abs=5e-7)
     assert (found.normal, found.empty, found.cross_boundary) == (986, 61_514, 0)
-    assert vote_check(found.votes, found.truth).cells == 986
+    assert vote_check(found.truth, found.votes).n == 986
 
 
 def made(n: int = 500) -> tuple[np.ndarray, np.ndarray]:

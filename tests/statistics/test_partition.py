@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
-from roadworthy.analysis.reliability import partition
-from roadworthy.analysis.reliability.partition import (
+from roadworthy.statistics import partition
+from roadworthy.statistics.partition import (
     Centres,
     Grid,
     label_separation,

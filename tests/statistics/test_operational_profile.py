@@ -9,8 +9,8 @@ import pytest
 from scipy.integrate import dblquad
 from scipy.stats import gaussian_kde, norm
 
-from roadworthy.analysis.reliability.partition import Centres, Grid
-from roadworthy.analysis.reliability.profile import (
+from roadworthy.statistics.partition import Centres, Grid
+from roadworthy.statistics.profile import (
     Profile,
     class_weights,
     expert_weights,
@@ -92,7 +92,7 @@ def test_the_mass_of_a_cell_is_the_densitys_integral():
 
 @pytest.mark.parametrize("shape", [(5,), (4, 3), (3, 4, 2), (2, 3, 2, 2)])
 def test_sums_over_a_grid_are_those_of_einsum(shape, monkeypatch):
-    monkeypatch.setattr("roadworthy.analysis.reliability.profile.MEMORY", 20)
+    monkeypatch.setattr("roadworthy.statistics.profile.MEMORY", 20)
     rng = np.random.default_rng(0)
     factors, weights = [rng.random((m, 7)) for m in shape], rng.random(7)
     letters = "abcd"[: len(shape)]
@@ -194,7 +194,7 @@ def test_a_choice_at_the_edge_of_the_search_is_said():
 def test_few_of_many_rows_choose_nearly_the_same_bandwidth(monkeypatch):
     points = np.random.default_rng(4).normal(size=(2_000, 2))
     whole = Profile.fit(points)
-    monkeypatch.setattr("roadworthy.analysis.reliability.profile.DRAWN", 500)
+    monkeypatch.setattr("roadworthy.statistics.profile.DRAWN", 500)
     assert Profile.fit(points).bandwidth == pytest.approx(whole.bandwidth, rel=0.2)
 
 
