@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib.util
 import sys
 from pathlib import Path
 
@@ -10,9 +11,17 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-STUDY = Path(__file__).resolve().parents[2] / "studies" / "reliability"
-sys.path.insert(0, str(STUDY))
-from coverage import PROBLEMS, TABLE, repetition, rows  # noqa: E402  (a study is no package)
+STUDY = Path(__file__).resolve().parents[2] / "studies" / "reliability" / "coverage.py"
+# By path and under another name: a study is no package, and `coverage` is one of its own.
+_spec = importlib.util.spec_from_file_location("reliability_coverage", STUDY)
+_study = sys.modules[_spec.name] = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(_study)
+PROBLEMS, TABLE, repetition, rows = (
+    _study.PROBLEMS,
+    _study.TABLE,
+    _study.repetition,
+    _study.rows,
+)
 
 
 def study(name: str, repetitions: int) -> dict[str, dict[str, object]]:

@@ -301,8 +301,9 @@ def credible(
         ends = (1.0 - check_confidence(confidence), confidence)
         low, high = betaincinv(mean * size, (1.0 - mean) * size, ends).tolist()
     method = f"credible, {len(n)} cells and one unseen"
-    tests_in_all, failed = int(m.sum()), float(k.sum())
-    return PmiBound(mean, low, high, tests_in_all, failed, confidence, method, size, exact=False)
+    return PmiBound(
+        mean, low, high, int(m.sum()), float(k.sum()), confidence, method, size, exact=False
+    )
 
 
 def conservative_bound(
@@ -345,7 +346,7 @@ def claim_status(bound: PmiBound, limit: float, *, tested: PmiBound | None = Non
     status = _status(bound.upper <= limit, bound.lower > limit)
     if status != "inconclusive" or limit <= 0.0:
         return ClaimStatus(status, None)
-    more = bound if tested is None else tested
+    more = tested or bound
     return ClaimStatus(status, smallest_number(lambda m: more.upper_after(m) <= limit, 1))
 
 

@@ -118,15 +118,14 @@ def top_cells(mass: ArrayLike, limit: float) -> TopCells:
     """The fewest cells that hold 1 - limit / 10 of the probability; ties go to the lower number."""
     share = np.asarray(mass, dtype=np.float64)
     order = np.argsort(-share, kind="stable")
-    covered, wanted = np.cumsum(share[order]), 1.0 - REST * limit
-    if not len(order) or covered[-1] < wanted - 1e-12:
-        held = covered[-1] if len(order) else 0.0
+    covered, wanted, held = np.cumsum(share[order]), 1.0 - REST * limit, float(share.sum())
+    if held < wanted - 1e-12:
         raise ValueError(
             f"cells hold {held:.4%} of operation, a limit of {limit:g} needs {wanted:.4%}; "
             "add cells for the rest, or raise the limit"
         )
-    count = int(np.searchsorted(covered, wanted - 1e-12)) + 1
-    return TopCells(order[:count], float(max(1.0 - covered[count - 1], 0.0)))
+    cells = order[: int(np.searchsorted(covered, wanted - 2e-12)) + 1]
+    return TopCells(cells, max(1.0 - float(share[cells].sum()), 0.0))
 
 
 class Region(NamedTuple):
