@@ -60,7 +60,7 @@ def unastuteness(plan: Plan, chunk: Chunk, ids: Sequence[str]) -> Trace:
         if given["norm"] == np.inf:
             ends = (centre - given["radius"], centre + given["radius"])
             law = UniformBox(*(end.clamp(low, high) for end in ends))
-        margin = margin_of(scores_of(plan, data, given["domain"]), labels[rows], batch=AT_ONCE)
+        margin = margin_of(scores_around(plan, data, given["domain"]), labels[rows], batch=AT_ONCE)
         estimator = registry.get("failure_estimators", given["estimator"]).bind
         rng = generator(plan.spec.seed, "unastuteness", ids[0])
         found = estimator(**dict(given["parameters"]))(margin, law, rng)
@@ -90,7 +90,7 @@ def valid_range(data: Dataset, domain: Domain) -> tuple[float, float]:
     return (0.0, 1.0) if data.input_kind is IMAGE or domain is not None else (-np.inf, np.inf)
 
 
-def scores_of(plan: Plan, data: Dataset, domain: Domain) -> Callable[[Any], Any]:
+def scores_around(plan: Plan, data: Dataset, domain: Domain) -> Callable[[Any], Any]:
     """Class scores of comparable inputs: by the network itself for images, else by running the system on rows of features."""
     if data.input_kind is IMAGE:
         return plan.query.scores  # type: ignore[no-any-return]

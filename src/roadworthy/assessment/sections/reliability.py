@@ -366,6 +366,8 @@ class Reliability(Section):
 
     def check_file(self, spec: Assessment) -> None:
         """Classes alone have misclassifications, and a claim needs operational data."""
+        if spec.part(KEY, ReliabilitySpec) is None:
+            return
         given = _settings(spec)
         if spec.task.output is not CLASS_SCORES:
             raise spec.error(
