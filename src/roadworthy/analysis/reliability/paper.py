@@ -181,5 +181,4 @@ def _resampled_variance(factors: list[np.ndarray], resamples: int) -> np.ndarray
         moved = on_grid(factors, weights=np.bincount(rows, minlength=n)) / (n // 2) - whole
         total += moved
         squares += moved**2
-    variance: np.ndarray = (squares - total**2 / resamples) / (resamples - 1)
-    return variance
+    return np.divide(squares - total**2 / resamples, resamples - 1)

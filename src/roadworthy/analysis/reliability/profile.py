@@ -95,7 +95,7 @@ class Profile:
             raise ValueError("weights must be one finite number a row, not negative, and not all 0")
         weights = weights / weights.sum()
         inside = _inside(points, box) & (weights > 0)
-        if not np.ptp(points[inside], axis=0).all() if inside.any() else True:
+        if not inside.any() or not np.ptp(points[inside], axis=0).all():
             raise ValueError(
                 f"{inside.sum()} rows in the domain with a feature that does not vary: no "
                 "bandwidth; leave the feature out, or add rows"
@@ -131,23 +131,22 @@ class Profile:
         )
 
     def threshold(self, share: float = 0.99) -> float:
-        """The quantile of minus the left-out log density of the rows in the domain: an input above
-        it is beyond the profile, as is one outside the domain."""
-        found = self.leave_one_out(np.flatnonzero(_inside(self.points, self.domain)))
+        """The quantile of minus the left-out log density of rows in the domain (5,000 of them at
+        most): an input above it is beyond the profile, as is one outside the domain."""
+        rows = np.flatnonzero(_inside(self.points, self.domain))
+        found = self.leave_one_out(np.random.default_rng(0).permutation(rows)[:DRAWN])
         return float(np.quantile(-found, share, method="higher"))
 
     def draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Inputs from the profile, folded back at the faces of the domain."""
-        inside = _inside(self.points, self.domain)
-        chances = np.where(inside, self.weights, 0)
+        chances = np.where(_inside(self.points, self.domain), self.weights, 0)
         rows = rng.choice(len(self.points), size=n, p=chances / chances.sum())
         drawn = self.points[rows] + rng.standard_normal((n, len(self.bandwidth))) * self.bandwidth
         if self.domain is None:
             return drawn
         low, extent = self.domain[:, 0], np.ptp(self.domain, axis=1)
         turned = np.mod(drawn - low, 2 * extent)
-        folded: np.ndarray = low + np.minimum(turned, 2 * extent - turned)
-        return folded
+        return np.add(low, np.minimum(turned, 2 * extent - turned))
 
     def _log_density(self, queries: np.ndarray, own: np.ndarray | None) -> np.ndarray:
         if queries.ndim != 2 or queries.shape[1] != self.points.shape[1]:
@@ -171,15 +170,11 @@ class Profile:
         d = len(self.bandwidth)
         halves = 0.5 * np.einsum("ij,ij->i", white, white)
         size = max(1, EXPONENTS // len(white))
-        plain = own is None and self.domain is None and np.ptp(weights) == 0
-        sums = log_kernel_sums(asked, white, halves, size, adjust=None if plain else adjust)
+        sums = log_kernel_sums(asked, white, halves, size, adjust=adjust)
         sums -= float(np.log(self.bandwidth).sum()) + d / 2 * LOG_2PI
-        if plain:
-            sums += log_weights[0]
         if copies is not None and own is not None:
-            total = weights.sum()
             copied = np.bincount(copies[held], weights=weights, minlength=copies.max() + 1)
-            sums -= np.log1p(-copied[copies[own]] / total)
+            sums -= np.log1p(-copied[copies[own]] / weights.sum())
         return np.where(_inside(queries, self.domain), sums, -np.inf)
 
     def cell_masses(self, cells: Grid | Centres) -> CellMasses:
@@ -258,8 +253,7 @@ class Profile:
 def gaussian(at: np.ndarray, values: np.ndarray, bandwidth: float) -> np.ndarray:
     """The kernel around every value at these places of one feature: (places, values)."""
     scaled = (at[:, None] - values) / bandwidth
-    density: np.ndarray = np.exp(-0.5 * scaled**2) / (bandwidth * np.sqrt(2 * np.pi))
-    return density
+    return np.divide(np.exp(-0.5 * scaled**2), bandwidth * np.sqrt(2 * np.pi))
 
 
 def _integrals(
@@ -394,17 +388,19 @@ def class_weights(
     >>> class_weights(np.array([0, 0, 0, 1]), [0.9, 0.1], sampled=[0.6, 0.4]).values.round(2).tolist()
     [1.5, 1.5, 1.5, 0.25]
     """
-    wanted_shares = np.asarray(wanted, dtype=np.float64)
-    if (classes < 0).any() or (classes >= len(wanted_shares)).any():
+    shares = np.asarray(wanted, dtype=np.float64)
+    if (classes < 0).any() or (classes >= len(shares)).any():
         raise ValueError("a class of every row is needed, with a share each; label all rows")
-    counted = np.bincount(classes, minlength=len(wanted_shares)) / len(classes)
-    shares = counted if sampled is None else np.asarray(sampled, dtype=np.float64)
-    if len(shares) != len(wanted_shares) or ((shares <= 0) & (wanted_shares > 0)).any():
-        raise ValueError("a wanted class has no share among the sampled rows: no weight can add it")
-    if any(abs(s.sum() - 1) > 1e-6 or (s < 0).any() for s in (wanted_shares, shares)):
+    counted = np.bincount(classes, minlength=len(shares)) / len(classes)
+    given = counted if sampled is None else np.asarray(sampled, dtype=np.float64)
+    if any(abs(s.sum() - 1) > 1e-6 or (s < 0).any() for s in (shares, given)):
         raise ValueError("shares of classes must not be negative and must add up to 1")
-    ratios = np.divide(wanted_shares, shares, out=np.zeros(len(shares)), where=shares > 0)
-    return _row_weights(ratios[classes], float(ratios.max()), sampled is not None)
+    if ((given <= 0) & (shares > 0)).any():
+        raise ValueError("a wanted class has no share among the sampled rows: no weight can add it")
+    ratios = np.divide(shares, given, out=np.zeros(len(shares)), where=given > 0)
+    if sampled is None:
+        return expert_weights(ratios[classes])
+    return expert_weights(ratios[classes], expected=1.0, largest=float(ratios.max()))
 
 
 def expert_weights(
@@ -419,11 +415,8 @@ def expert_weights(
     top = float(np.max(factors)) if largest is None else largest
     if (factors > top).any() or mean <= 0:
         raise ValueError(f"a factor of {np.max(factors):g} exceeds the stated largest, {top:g}")
-    return _row_weights(factors / mean, top / mean, expected is not None and largest is not None)
-
-
-def _row_weights(values: np.ndarray, largest: float, fixed: bool) -> RowWeights:
-    return RowWeights(values, largest, fixed, float(values.sum() ** 2 / (values**2).sum()))
+    values, fixed = factors / mean, expected is not None and largest is not None
+    return RowWeights(values, top / mean, fixed, float(values.sum() ** 2 / (values**2).sum()))
 
 
 class Updated(NamedTuple):
