@@ -30,7 +30,7 @@ Answer = Callable[[np.ndarray], np.ndarray]
 EMPTY, CROSSED = -1, -2
 """Cells without a label, and with two."""
 BLOCK = 40_000
-"""Samples asked for at once, in whole cells: a small network's layers stay in a processor's cache."""
+"""Samples asked for at once, in whole cells: a small network's layers stay in the cache."""
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 Zhao et al. 2021 (remark 2) call labels r-separated if inputs of different classes are at least 2 r
 apart. `label_separation` is the smallest such distance among labelled rows, exactly, and r half of
-it: a label then reaches every input nearer than r, and no input is reached by two labels. A sample's
-smallest distance is too large: by exchange, the next row lowers it with probability 2 / (n + 1).
+it: a label then reaches every input nearer than r, and no input is reached by two labels. The
+smallest distance of a sample is too large: by exchange, the next row lowers it with probability
+2 / (n + 1).
 
 A `Grid` has equal cells and serves maps and paper mode; `Centres` are the nearest-centre regions of
 k-means centres, which cover the whole space in any dimension.
@@ -167,8 +168,8 @@ def _by_blocks(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Nearest by the norm 1 or infinity in many dimensions.
 
-    In the norm infinity two inputs lie `radius` apart as soon as one is at most `a` and the other at
-    least `a + radius` in any one feature. Whether there is such a feature is a matrix product of
+    In the norm infinity two inputs lie `radius` apart as soon as one is at most `a` and the other
+    at least `a + radius` in any one feature. Whether there is such a feature is a matrix product of
     zeros and ones, and only pairs without one are compared.
     """
     from scipy.spatial.distance import cdist
@@ -252,11 +253,11 @@ class Grid:
         extent = upper - lower
         cells, free = _cells(extent, side), free_memory()
         if cells > limit or cells * BYTES_PER_CELL > free:
-            fitting = min(limit, free // BYTES_PER_CELL)
+            fitting = _fitting(extent, side, min(limit, free // BYTES_PER_CELL))
             raise ValueError(
                 f"a grid of side {side:g} has {cells:.3g} cells and takes about "
                 f"{cells * BYTES_PER_CELL / 2**30:.3g} GiB; at most {limit:.3g} cells are allowed "
-                f"and {free / 2**30:.3g} GiB are free. A side of {_fitting(extent, side, fitting):g} fits"
+                f"and {free / 2**30:.3g} GiB are free. A side of {fitting:g} fits"
             )
         return cls(lower, upper, tuple(int(m) for m in _counts(extent, side)))
 

@@ -1,4 +1,4 @@
-"""The operational profile: how likely an input is, as a Gaussian kernel density of operational rows.
+"""The operational profile: how likely an input is, by a Gaussian kernel density of rows.
 
 Equation 8 of Zhao et al. 2021 with 1 / (n h^d), a bandwidth for every feature and reflection at the
 faces of the domain. The bandwidth is one factor times each feature's deviation, chosen by the
@@ -70,7 +70,7 @@ class Profile:
     bandwidth: np.ndarray
     """By feature, in its units."""
     domain: np.ndarray | None = None
-    """(features, 2), or None: no reflection. Rows outside have no kernel, their weight is outside."""
+    """(features, 2), or None: no reflection. Rows outside have no kernel and keep their weight."""
     at_edge: bool = False
     """The likelihood's choice lies at an edge of its search: look at the data."""
 
@@ -150,9 +150,8 @@ class Profile:
 
     def _log_density(self, queries: np.ndarray, own: np.ndarray | None) -> np.ndarray:
         if queries.ndim != 2 or queries.shape[1] != self.points.shape[1]:
-            raise ValueError(
-                f"points have the shape {queries.shape}; (rows, {self.points.shape[1]}) was expected"
-            )
+            width = self.points.shape[1]
+            raise ValueError(f"shape {queries.shape}; (rows, {width}) was expected")
         held = np.flatnonzero(_inside(self.points, self.domain) & (self.weights > 0))
         points, weights = self.points[held], self.weights[held]
         centre = points.mean(axis=0)
@@ -338,8 +337,8 @@ def _likeliest(
     domain: np.ndarray | None,
     seed: int,
 ) -> tuple[float, bool]:
-    """The factor of the deviation under which rows left out are likeliest, and whether it lies at an
-    edge of the search.
+    """The factor of the deviation under which rows left out are likeliest, and whether it lies at
+    an edge of the search.
 
     Chosen on at most 5,000 rows and scaled to all by the rate n^(-1/(d+4)) of the best bandwidth.
     """
@@ -353,16 +352,11 @@ def _likeliest(
         tried = Profile(some, own, deviation * np.exp(log_factor), domain)
         return -float(np.average(tried.leave_one_out(rows), weights=own[rows]))
 
-    coarse, grid = np.arange(min(len(some), 1_000)), np.log(TRIED)
-    best = int(np.argmin([loss(s, coarse) for s in grid]))
-    low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
-    found = minimize_scalar(
-        loss,
-        bounds=(low, high),
-        args=(np.arange(len(some)),),
-        method="bounded",
-        options={"xatol": 0.01},
-    )
+    every, grid = np.arange(len(some)), np.log(TRIED)
+    best = int(np.argmin([loss(s, every[:1_000]) for s in grid]))
+    ends = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
+    settings = {"bounds": ends, "method": "bounded", "options": {"xatol": 0.01}}
+    found = minimize_scalar(loss, args=(every,), **settings)
     at_edge = min(found.x - grid[0], grid[-1] - found.x) < 0.05
     return float(np.exp(found.x)) * (len(some) / n) ** (1 / (d + 4)), bool(at_edge)
 
@@ -383,10 +377,10 @@ def class_weights(
     classes: np.ndarray, wanted: Sequence[float], *, sampled: Sequence[float] | None = None
 ) -> RowWeights:
     """A row of class c weighs wanted[c] / sampled[c]: its share in operation over its share in how
-    rows were sampled. Without `sampled` that is counted from the rows, and the weights are not fixed.
+    rows were sampled. Without `sampled` the latter is counted, and the weights are not fixed.
 
-    >>> class_weights(np.array([0, 0, 0, 1]), [0.9, 0.1], sampled=[0.6, 0.4]).values.round(2).tolist()
-    [1.5, 1.5, 1.5, 0.25]
+    >>> class_weights(np.array([0, 0, 1]), [0.9, 0.1], sampled=[0.6, 0.4]).values.round(2).tolist()
+    [1.5, 1.5, 0.25]
     """
     shares = np.asarray(wanted, dtype=np.float64)
     if (classes < 0).any() or (classes >= len(shares)).any():
@@ -406,9 +400,9 @@ def class_weights(
 def expert_weights(
     factors: np.ndarray, *, expected: float | None = None, largest: float | None = None
 ) -> RowWeights:
-    """How much likelier an expert holds each row in operation than among the rows; `expected` is the
-    mean factor over all inputs and `largest` the highest possible, both stated beforehand. Without
-    them the rows' own are taken and the weights are not fixed."""
+    """How much likelier an expert holds each row in operation than among the rows; `expected` is
+    the mean factor over all inputs and `largest` the highest possible, both stated beforehand.
+    Without them the rows' own are taken and the weights are not fixed."""
     if not ((factors >= 0) & (factors < np.inf)).all() or not factors.any():
         raise ValueError("factors must be finite, not negative, and not all 0")
     mean = float(np.mean(factors)) if expected is None else expected
