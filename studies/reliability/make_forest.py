@@ -1,11 +1,13 @@
-"""The random forest of Zhao et al. 2021 as thresholds: made once with scikit-learn, answered without it.
+"""The random forest of Zhao et al. 2021 as thresholds: made with scikit-learn, answered without it.
 
-    python3 -m venv $(mktemp -d)/sk; …/pip install scikit-learn==1.9.1      # an environment of its own
-    …/python studies/reliability/make_forest.py ../shared/data/ram-points/ds1.csv forest_ds1.npz
+    python3 -m venv /tmp/sk && /tmp/sk/bin/pip install scikit-learn==1.9.1
+    /tmp/sk/bin/python studies/reliability/make_forest.py POINTS.csv forest.npz   # x_i1, x_i2, l_i
 
-Ten trees of two features are constant between the thresholds of either feature, so that a table of classes between
-them is the forest, exactly. scikit-learn compares in float32: a threshold is rounded down to float32, which changes no
-comparison. The file holds midpoints between training values and classes, no point of the data.
+Ten trees of two features are constant between the thresholds of either feature, so that a table of
+classes between them is the forest, exactly. scikit-learn compares in float32: a threshold is
+rounded down to float32, which changes no comparison. `forest_ds1.npz` was made from the 1,000
+points of "Synth. DS-1", which have no licence and are not part of this project: it holds midpoints
+between training values, and classes, but no point.
 """
 
 from __future__ import annotations

@@ -59,16 +59,14 @@ def test_the_nearest_within_a_radius_is_that_of_all_pairs(seed, radius, norm, wi
     points = np.round(pictures(rng, 60, width) * levels) / levels
     queries = np.abs(points[rng.integers(60, size=25)] - rng.choice([0, 1 / levels], (25, width)))
     distances = cdist(queries, points, METRIC[norm])
-    near = nearest_within(queries, points, radius=radius, norm=norm)
+    near, rows = nearest_within(queries, points, radius=radius, norm=norm)
     best = distances.min(axis=1)
     # A distance of the radius but for rounding may count either way.
     clear = np.abs(best - radius) > 1e-6
-    assert near.distances[clear] == pytest.approx(
-        np.where(best < radius, best, np.inf)[clear], abs=1e-6
-    )
-    found = near.rows >= 0
-    assert (found == np.isfinite(near.distances)).all()
-    assert distances[found, near.rows[found]] == pytest.approx(near.distances[found], abs=1e-6)
+    assert near[clear] == pytest.approx(np.where(best < radius, best, np.inf)[clear], abs=1e-6)
+    found = rows >= 0
+    assert (found == np.isfinite(near)).all()
+    assert distances[found, rows[found]] == pytest.approx(near[found], abs=1e-6)
 
 
 def test_far_inputs_are_told_apart_without_comparing_them(monkeypatch):
@@ -80,8 +78,8 @@ def test_far_inputs_are_told_apart_without_comparing_them(monkeypatch):
     monkeypatch.setattr(
         partition.np, "subtract", lambda a, b, **k: compared.append(len(a)) or subtract(a, b, **k)
     )
-    found = nearest_within(near, points, radius=0.02)
-    assert found.rows.tolist() == list(range(50))
+    found = nearest_within(near, points, radius=0.02)[1]
+    assert found.tolist() == list(range(50))
     assert sum(compared) < 50 * 2_000 / 100
 
 

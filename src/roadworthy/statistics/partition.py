@@ -2,8 +2,9 @@
 
 Zhao et al. 2021 (remark 2) call labels r-separated if inputs of different classes are at least 2 r
 apart. `label_separation` is the smallest such distance among labelled rows, exactly, and r half of
-it: a label then reaches every input nearer than r, and no input is reached by two labels. A sample's
-smallest distance is too large: by exchange, the next row lowers it with probability 2 / (n + 1).
+it: a label then reaches every input nearer than r, and no input is reached by two labels. The
+smallest distance of a sample is too large: by exchange, the next row lowers it with probability
+2 / (n + 1).
 
 A `Grid` has equal cells and serves maps and paper mode; `Centres` are the nearest-centre regions of
 k-means centres, which cover the whole space in any dimension.
@@ -80,7 +81,6 @@ def label_separation(
 
     Distance 0 is refused with the pair named unless `r` is given.
     """
-    _check_norm(norm)
     points, labels = np.asarray(points), np.asarray(labels)
     known = np.flatnonzero(labels >= 0)
     classes = np.unique(labels[known])
@@ -115,11 +115,6 @@ def label_separation(
     )
 
 
-def _check_norm(norm: float) -> None:
-    if norm not in (1, 2, np.inf):
-        raise ValueError(f"norm is {norm!r}; 1, 2 or infinity was expected")
-
-
 def _closest_pair(
     points: np.ndarray, labels: np.ndarray, order: np.ndarray, norm: float
 ) -> tuple[float, tuple[int, int], tuple[tuple[int, float], ...]]:
@@ -135,39 +130,28 @@ def _closest_pair(
             own, other = new[labels[new] == label], before[labels[before] != label]
             if not len(other):
                 continue
-            near = nearest_within(points[own], points[other], radius=best, norm=norm)
-            first = int(near.distances.argmin())
-            if near.distances[first] < best:
-                best = float(near.distances[first])
-                pair = int(own[first]), int(other[near.rows[first]])
+            near, rows = nearest_within(points[own], points[other], radius=best, norm=norm)
+            first = int(near.argmin())
+            if near[first] < best:
+                best, pair = float(near[first]), (int(own[first]), int(other[rows[first]]))
         curve.append((size, best))
         start = size
     low, high = sorted(pair)
     return best, (low, high), tuple(entry for entry in curve if entry[1] < math.inf)
 
 
-@dataclass(frozen=True)
-class Near:
-    """For every query, the nearest point closer than the radius."""
-
-    distances: np.ndarray
-    """Infinite if there is none."""
-    rows: np.ndarray
-    """-1 if there is none."""
-
-
 def nearest_within(
     queries: np.ndarray, points: np.ndarray, *, radius: float, norm: float = np.inf
-) -> Near:
-    """The nearest of the points closer than `radius`, exactly, by the norm 1, 2 or infinity.
+) -> tuple[np.ndarray, np.ndarray]:
+    """For every query the distance and row of the nearest point closer than `radius`, exactly;
+    infinity and -1 if there is none.
 
-    Up to 15 features by a tree; above, the norm 2 by matrix products, the others by comparing
-    blocks.
+    Up to 15 features by a tree; above, the norm 2 by matrix products, the others in blocks.
     """
-    _check_norm(norm)
+    if norm not in (1, 2, np.inf):
+        raise ValueError(f"norm is {norm!r}; 1, 2 or infinity was expected")
     if not len(queries) or not len(points):
-        none = np.full(len(queries), -1)
-        return Near(np.full(len(queries), np.inf), none)
+        return np.full(len(queries), np.inf), np.full(len(queries), -1)
     if points.shape[1] <= TREE_DIMENSIONS:
         from scipy.spatial import cKDTree
 
@@ -178,7 +162,7 @@ def nearest_within(
     else:
         found, at = _by_blocks(queries, points, radius, norm)
     inside = found < radius
-    return Near(np.where(inside, found, np.inf), np.where(inside, at, -1))
+    return np.where(inside, found, np.inf), np.where(inside, at, -1)
 
 
 def _by_blocks(
@@ -186,8 +170,8 @@ def _by_blocks(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Nearest by the norm 1 or infinity in many dimensions.
 
-    In the norm infinity two inputs lie `radius` apart as soon as one is at most `a` and the other at
-    least `a + radius` in any one feature. Whether there is such a feature is a matrix product of
+    In the norm infinity two inputs lie `radius` apart as soon as one is at most `a` and the other
+    at least `a + radius` in any one feature. Whether there is such a feature is a matrix product of
     zeros and ones, and only pairs without one are compared.
     """
     from scipy.spatial.distance import cdist
@@ -197,10 +181,9 @@ def _by_blocks(
     step = max(1, PAIRS // len(points))
     for start in range(0, len(queries), step):
         part = queries[start : start + step]
-        rows = columns = None
         if codes is not None:
             rows, columns = np.nonzero(codes[0][start : start + step] @ codes[1].T == 0)
-        if rows is None or columns is None or len(rows) > len(part) * len(points) / 20:
+        if codes is None or len(rows) > len(part) * len(points) / 20:
             distances = cdist(part, points, "chebyshev" if norm == np.inf else "cityblock")
             at[start : start + step] = distances.argmin(axis=1)
             best[start : start + step] = distances.min(axis=1)
@@ -272,11 +255,11 @@ class Grid:
         extent = upper - lower
         cells, free = _cells(extent, side), free_memory()
         if cells > limit or cells * BYTES_PER_CELL > free:
-            fitting = min(limit, free // BYTES_PER_CELL)
+            fitting = _fitting(extent, side, min(limit, free // BYTES_PER_CELL))
             raise ValueError(
                 f"a grid of side {side:g} has {cells:.3g} cells and takes about "
                 f"{cells * BYTES_PER_CELL / 2**30:.3g} GiB; at most {limit:.3g} cells are allowed "
-                f"and {free / 2**30:.3g} GiB are free. A side of {_fitting(extent, fitting):g} fits"
+                f"and {free / 2**30:.3g} GiB are free. A side of {fitting:g} fits"
             )
         return cls(lower, upper, tuple(int(m) for m in _counts(extent, side)))
 
@@ -291,8 +274,7 @@ class Grid:
     @property
     def side(self) -> np.ndarray:
         """By feature."""
-        result: np.ndarray = (self.upper - self.lower) / self.shape
-        return result
+        return np.divide(self.upper - self.lower, self.shape)
 
     def edges(self, feature: int) -> np.ndarray:
         return np.linspace(self.lower[feature], self.upper[feature], self.shape[feature] + 1)
@@ -308,7 +290,9 @@ class Grid:
 
     def cell_of(self, points: np.ndarray) -> np.ndarray:
         """The cell of every point, -1 outside the box."""
-        points = _as_rows(points, self.dimension)
+        points = np.asarray(points)
+        if points.ndim != 2 or points.shape[1] != self.dimension:
+            raise ValueError(f"shape {points.shape}; (rows, {self.dimension}) was expected")
         inside = ((points >= self.lower) & (points <= self.upper)).all(axis=1)
         at = [
             np.minimum(np.searchsorted(self.edges(k), points[inside, k], side="right"), m) - 1
@@ -321,8 +305,7 @@ class Grid:
 
 def _counts(extent: np.ndarray, side: float) -> np.ndarray:
     # 1 / (1 / 250) must be 250 cells, whatever its last digit.
-    counts: np.ndarray = np.maximum(np.ceil(extent / side * (1 - 1e-12)), 1)
-    return counts
+    return np.ceil(np.maximum(extent / side * (1 - 1e-12), 1))
 
 
 def _cells(extent: np.ndarray, side: float) -> float:
@@ -330,19 +313,21 @@ def _cells(extent: np.ndarray, side: float) -> float:
         return float(_counts(extent, side).prod())
 
 
-def _fitting(extent: np.ndarray, cells: float) -> float:
-    """The next side of two digits whose grid has at most so many cells."""
-    low, high = 0.0, float(extent.max())
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (low, middle) if _cells(extent, middle) <= cells else (middle, high)
-    scale = 10.0 ** (math.floor(math.log10(high)) - 1)
-    return math.ceil(high / scale) * scale
+def _fitting(extent: np.ndarray, side: float, cells: float) -> float:
+    """The next larger side of two digits whose grid has at most so many cells."""
+    while _cells(extent, side) > cells:
+        scale = 10.0 ** (math.floor(math.log10(side * 1.0001)) - 1)
+        side = (math.floor(side / scale * 1.0001) + 1) * scale
+    return side
 
 
 def free_memory() -> int:
-    """Bytes of memory that are free now."""
-    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    """Bytes that a program may still take: what the system caches counts as free."""
+    try:
+        with open("/proc/meminfo") as lines:
+            return next(int(x.split()[1]) * 1024 for x in lines if x.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True)
@@ -384,11 +369,5 @@ class Centres:
         return len(self.points)
 
     def cell_of(self, points: np.ndarray) -> np.ndarray:
-        return nearest(_as_rows(points, self.points.shape[1]), self.points).indices[:, 0]
-
-
-def _as_rows(points: np.ndarray, dimension: int) -> np.ndarray:
-    points = np.asarray(points)
-    if points.ndim != 2 or points.shape[1] != dimension:
-        raise ValueError(f"points have the shape {points.shape}; (rows, {dimension}) was expected")
-    return points
+        """The nearest centre of every point."""
+        return nearest(points, self.points).indices[:, 0]

@@ -1,4 +1,4 @@
-"""The operational profile: how likely an input is, as a Gaussian kernel density of operational rows.
+"""The operational profile: how likely an input is, by a Gaussian kernel density of rows.
 
 Equation 8 of Zhao et al. 2021 with 1 / (n h^d), a bandwidth for every feature and reflection at the
 faces of the domain. The bandwidth is one factor times each feature's deviation, chosen by the
@@ -70,7 +70,7 @@ class Profile:
     bandwidth: np.ndarray
     """By feature, in its units."""
     domain: np.ndarray | None = None
-    """(features, 2), or None: no reflection. Rows outside have no kernel, their weight is outside."""
+    """(features, 2), or None: no reflection. Rows outside have no kernel and keep their weight."""
     at_edge: bool = False
     """The likelihood's choice lies at an edge of its search: look at the data."""
 
@@ -95,7 +95,7 @@ class Profile:
             raise ValueError("weights must be one finite number a row, not negative, and not all 0")
         weights = weights / weights.sum()
         inside = _inside(points, box) & (weights > 0)
-        if not np.ptp(points[inside], axis=0).all() if inside.any() else True:
+        if not inside.any() or not np.ptp(points[inside], axis=0).all():
             raise ValueError(
                 f"{inside.sum()} rows in the domain with a feature that does not vary: no "
                 "bandwidth; leave the feature out, or add rows"
@@ -131,29 +131,27 @@ class Profile:
         )
 
     def threshold(self, share: float = 0.99) -> float:
-        """The quantile of minus the left-out log density of the rows in the domain: an input above
-        it is beyond the profile, as is one outside the domain."""
-        found = self.leave_one_out(np.flatnonzero(_inside(self.points, self.domain)))
+        """The quantile of minus the left-out log density of rows in the domain (5,000 of them at
+        most): an input above it is beyond the profile, as is one outside the domain."""
+        rows = np.flatnonzero(_inside(self.points, self.domain))
+        found = self.leave_one_out(np.random.default_rng(0).permutation(rows)[:DRAWN])
         return float(np.quantile(-found, share, method="higher"))
 
     def draw(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Inputs from the profile, folded back at the faces of the domain."""
-        inside = _inside(self.points, self.domain)
-        chances = np.where(inside, self.weights, 0)
+        chances = np.where(_inside(self.points, self.domain), self.weights, 0)
         rows = rng.choice(len(self.points), size=n, p=chances / chances.sum())
         drawn = self.points[rows] + rng.standard_normal((n, len(self.bandwidth))) * self.bandwidth
         if self.domain is None:
             return drawn
         low, extent = self.domain[:, 0], np.ptp(self.domain, axis=1)
         turned = np.mod(drawn - low, 2 * extent)
-        folded: np.ndarray = low + np.minimum(turned, 2 * extent - turned)
-        return folded
+        return np.add(low, np.minimum(turned, 2 * extent - turned))
 
     def _log_density(self, queries: np.ndarray, own: np.ndarray | None) -> np.ndarray:
         if queries.ndim != 2 or queries.shape[1] != self.points.shape[1]:
-            raise ValueError(
-                f"points have the shape {queries.shape}; (rows, {self.points.shape[1]}) was expected"
-            )
+            width = self.points.shape[1]
+            raise ValueError(f"shape {queries.shape}; (rows, {width}) was expected")
         held = np.flatnonzero(_inside(self.points, self.domain) & (self.weights > 0))
         points, weights = self.points[held], self.weights[held]
         centre = points.mean(axis=0)
@@ -171,15 +169,11 @@ class Profile:
         d = len(self.bandwidth)
         halves = 0.5 * np.einsum("ij,ij->i", white, white)
         size = max(1, EXPONENTS // len(white))
-        plain = own is None and self.domain is None and np.ptp(weights) == 0
-        sums = log_kernel_sums(asked, white, halves, size, adjust=None if plain else adjust)
+        sums = log_kernel_sums(asked, white, halves, size, adjust=adjust)
         sums -= float(np.log(self.bandwidth).sum()) + d / 2 * LOG_2PI
-        if plain:
-            sums += log_weights[0]
         if copies is not None and own is not None:
-            total = weights.sum()
             copied = np.bincount(copies[held], weights=weights, minlength=copies.max() + 1)
-            sums -= np.log1p(-copied[copies[own]] / total)
+            sums -= np.log1p(-copied[copies[own]] / weights.sum())
         return np.where(_inside(queries, self.domain), sums, -np.inf)
 
     def cell_masses(self, cells: Grid | Centres) -> CellMasses:
@@ -258,8 +252,7 @@ class Profile:
 def gaussian(at: np.ndarray, values: np.ndarray, bandwidth: float) -> np.ndarray:
     """The kernel around every value at these places of one feature: (places, values)."""
     scaled = (at[:, None] - values) / bandwidth
-    density: np.ndarray = np.exp(-0.5 * scaled**2) / (bandwidth * np.sqrt(2 * np.pi))
-    return density
+    return np.divide(np.exp(-0.5 * scaled**2), bandwidth * np.sqrt(2 * np.pi))
 
 
 def _integrals(
@@ -344,8 +337,8 @@ def _likeliest(
     domain: np.ndarray | None,
     seed: int,
 ) -> tuple[float, bool]:
-    """The factor of the deviation under which rows left out are likeliest, and whether it lies at an
-    edge of the search.
+    """The factor of the deviation under which rows left out are likeliest, and whether it lies at
+    an edge of the search.
 
     Chosen on at most 5,000 rows and scaled to all by the rate n^(-1/(d+4)) of the best bandwidth.
     """
@@ -359,16 +352,11 @@ def _likeliest(
         tried = Profile(some, own, deviation * np.exp(log_factor), domain)
         return -float(np.average(tried.leave_one_out(rows), weights=own[rows]))
 
-    coarse, grid = np.arange(min(len(some), 1_000)), np.log(TRIED)
-    best = int(np.argmin([loss(s, coarse) for s in grid]))
-    low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
-    found = minimize_scalar(
-        loss,
-        bounds=(low, high),
-        args=(np.arange(len(some)),),
-        method="bounded",
-        options={"xatol": 0.01},
-    )
+    every, grid = np.arange(len(some)), np.log(TRIED)
+    best = int(np.argmin([loss(s, every[:1_000]) for s in grid]))
+    ends = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
+    settings = {"bounds": ends, "method": "bounded", "options": {"xatol": 0.01}}
+    found = minimize_scalar(loss, args=(every,), **settings)
     at_edge = min(found.x - grid[0], grid[-1] - found.x) < 0.05
     return float(np.exp(found.x)) * (len(some) / n) ** (1 / (d + 4)), bool(at_edge)
 
@@ -389,41 +377,40 @@ def class_weights(
     classes: np.ndarray, wanted: Sequence[float], *, sampled: Sequence[float] | None = None
 ) -> RowWeights:
     """A row of class c weighs wanted[c] / sampled[c]: its share in operation over its share in how
-    rows were sampled. Without `sampled` that is counted from the rows, and the weights are not fixed.
+    rows were sampled. Without `sampled` the latter is counted, and the weights are not fixed.
 
-    >>> class_weights(np.array([0, 0, 0, 1]), [0.9, 0.1], sampled=[0.6, 0.4]).values.round(2).tolist()
-    [1.5, 1.5, 1.5, 0.25]
+    >>> class_weights(np.array([0, 0, 1]), [0.9, 0.1], sampled=[0.6, 0.4]).values.round(2).tolist()
+    [1.5, 1.5, 0.25]
     """
-    wanted_shares = np.asarray(wanted, dtype=np.float64)
-    if (classes < 0).any() or (classes >= len(wanted_shares)).any():
+    shares = np.asarray(wanted, dtype=np.float64)
+    if (classes < 0).any() or (classes >= len(shares)).any():
         raise ValueError("a class of every row is needed, with a share each; label all rows")
-    counted = np.bincount(classes, minlength=len(wanted_shares)) / len(classes)
-    shares = counted if sampled is None else np.asarray(sampled, dtype=np.float64)
-    if len(shares) != len(wanted_shares) or ((shares <= 0) & (wanted_shares > 0)).any():
-        raise ValueError("a wanted class has no share among the sampled rows: no weight can add it")
-    if any(abs(s.sum() - 1) > 1e-6 or (s < 0).any() for s in (wanted_shares, shares)):
+    counted = np.bincount(classes, minlength=len(shares)) / len(classes)
+    given = counted if sampled is None else np.asarray(sampled, dtype=np.float64)
+    if any(abs(s.sum() - 1) > 1e-6 or (s < 0).any() for s in (shares, given)):
         raise ValueError("shares of classes must not be negative and must add up to 1")
-    ratios = np.divide(wanted_shares, shares, out=np.zeros(len(shares)), where=shares > 0)
-    return _row_weights(ratios[classes], float(ratios.max()), sampled is not None)
+    if ((given <= 0) & (shares > 0)).any():
+        raise ValueError("a wanted class has no share among the sampled rows: no weight can add it")
+    ratios = np.divide(shares, given, out=np.zeros(len(shares)), where=given > 0)
+    if sampled is None:
+        return expert_weights(ratios[classes])
+    return expert_weights(ratios[classes], expected=1.0, largest=float(ratios.max()))
 
 
 def expert_weights(
     factors: np.ndarray, *, expected: float | None = None, largest: float | None = None
 ) -> RowWeights:
-    """How much likelier an expert holds each row in operation than among the rows; `expected` is the
-    mean factor over all inputs and `largest` the highest possible, both stated beforehand. Without
-    them the rows' own are taken and the weights are not fixed."""
+    """How much likelier an expert holds each row in operation than among the rows; `expected` is
+    the mean factor over all inputs and `largest` the highest possible, both stated beforehand.
+    Without them the rows' own are taken and the weights are not fixed."""
     if not ((factors >= 0) & (factors < np.inf)).all() or not factors.any():
         raise ValueError("factors must be finite, not negative, and not all 0")
     mean = float(np.mean(factors)) if expected is None else expected
     top = float(np.max(factors)) if largest is None else largest
     if (factors > top).any() or mean <= 0:
         raise ValueError(f"a factor of {np.max(factors):g} exceeds the stated largest, {top:g}")
-    return _row_weights(factors / mean, top / mean, expected is not None and largest is not None)
-
-
-def _row_weights(values: np.ndarray, largest: float, fixed: bool) -> RowWeights:
-    return RowWeights(values, largest, fixed, float(values.sum() ** 2 / (values**2).sum()))
+    values, fixed = factors / mean, expected is not None and largest is not None
+    return RowWeights(values, top / mean, fixed, float(values.sum() ** 2 / (values**2).sum()))
 
 
 class Updated(NamedTuple):

@@ -45,9 +45,9 @@ def reach(
 ) -> Reached:
     """The label that reaches every point, by the separation's own norm and r."""
     rows = np.flatnonzero(labels >= 0)
-    near = nearest_within(points, labelled[rows], radius=separation.r, norm=separation.norm)
-    found = np.where(near.rows >= 0, rows[near.rows], -1)
-    return Reached(np.where(found >= 0, labels[found], -1), near.distances, found)
+    near, at = nearest_within(points, labelled[rows], radius=separation.r, norm=separation.norm)
+    found = np.where(at >= 0, rows[at], -1)
+    return Reached(np.where(found >= 0, labels[found], -1), near, found)
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,7 @@ class Breakdown:
     @property
     def failing(self) -> np.ndarray:
         """By input: all but those whose answer agrees with their label count as failing."""
-        result: np.ndarray = self.kinds != KINDS.index("agrees")
-        return result
+        return np.not_equal(self.kinds, KINDS.index("agrees"))
 
 
 def evidence_breakdown(

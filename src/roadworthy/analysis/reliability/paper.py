@@ -30,7 +30,7 @@ Answer = Callable[[np.ndarray], np.ndarray]
 EMPTY, CROSSED = -1, -2
 """Cells without a label, and with two."""
 BLOCK = 40_000
-"""Samples asked for at once, in whole cells: a small network's layers stay in a processor's cache."""
+"""Samples asked for at once, in whole cells: a small network's layers stay in the cache."""
 
 
 @dataclass(frozen=True)
@@ -181,5 +181,4 @@ def _resampled_variance(factors: list[np.ndarray], resamples: int) -> np.ndarray
         moved = on_grid(factors, weights=np.bincount(rows, minlength=n)) / (n // 2) - whole
         total += moved
         squares += moved**2
-    variance: np.ndarray = (squares - total**2 / resamples) / (resamples - 1)
-    return variance
+    return np.divide(squares - total**2 / resamples, resamples - 1)
