@@ -68,7 +68,8 @@ def prepared(name: str) -> Path:
     if (folder / "weights.safetensors").exists():
         return folder
     folder.mkdir(parents=True, exist_ok=True)
-    data = load({"idx": str(CACHE / name), "split": "train"}, base=HERE, name=name)
+    files = [next((CACHE / name).glob(f"train-{kind}-*")) for kind in ("images", "labels")]
+    data = load({"idx": str(files[0]), "labels": str(files[1])}, base=HERE, name=name)
     order = np.random.default_rng(0).permutation(len(data))
     images, labels = (
         np.asarray(data.inputs[:])[order],
@@ -141,9 +142,9 @@ def decoded(folder: Path, run: roadworthy.Run, r: float) -> dict[str, float]:
     with np.load(folder / "reference.npz") as reference, np.load(folder / "test.npz") as test:
         known = reference["images"].reshape(len(reference["images"]), -1).astype(np.float32) / 255
         lost = coder.reconstruction_error(test["images"][:DECODED])
-    near = nearest_within(made.astype(np.float32), known, radius=r)
+    _, rows = nearest_within(made.astype(np.float32), known, radius=r)
     return {
-        "decoded: no label within r": float((near.rows < 0).mean()),
+        "decoded: no label within r": float((rows < 0).mean()),
         "decoded: root mean squared loss": float(np.sqrt(lost.mean())),
     }
 

@@ -45,7 +45,7 @@ def unastuteness(plan: Plan, chunk: Chunk, ids: Sequence[str]) -> Trace:
     import torch
 
     from roadworthy.search.failures import margin_of
-    from roadworthy.search.laws import UniformBall, UniformBox
+    from roadworthy.search.laws import UniformBox
 
     data, started, given = plan.data[chunk.condition.role], time.perf_counter(), _settings(chunk)
     table = np.full((len(ids), 6), np.nan)
@@ -56,10 +56,8 @@ def unastuteness(plan: Plan, chunk: Chunk, ids: Sequence[str]) -> Trace:
         points = comparable(data, rows, given["domain"])
         centre = torch.from_numpy(points.astype(np.float32))
         low, high = valid_range(data, given["domain"])
-        law: Any = UniformBall(centre, torch.full((len(rows),), given["radius"]))
-        if given["norm"] == np.inf:
-            ends = (centre - given["radius"], centre + given["radius"])
-            law = UniformBox(*(end.clamp(low, high) for end in ends))
+        ends = (centre - given["radius"], centre + given["radius"])
+        law = UniformBox(*(end.clamp(low, high) for end in ends))
         margin = margin_of(scores_around(plan, data, given["domain"]), labels[rows], batch=AT_ONCE)
         estimator = registry.get("failure_estimators", given["estimator"]).bind
         rng = generator(plan.spec.seed, "unastuteness", ids[0])

@@ -414,8 +414,8 @@ class Reliability(Section):
             _separated(plan)
         if given.unastuteness is not None:
             refused = why_no_scores(plan, operational)
-            if not refused and given.norm == 1:
-                refused = "balls are boxes or spheres: norm inf or 2"
+            if not refused and given.norm != "inf":
+                refused = "balls are boxes, which norm inf has"
             if not refused and operational.targets is None:
                 refused = "no operational input has a label"
             if refused:
@@ -437,7 +437,6 @@ class Reliability(Section):
             content = {
                 "estimator": asked.estimator,
                 "inputs": asked.inputs,
-                "norm": given.p,
                 "radius": float(radius),
                 "domain": given.domain,
                 "parameters": asked.parameters,
