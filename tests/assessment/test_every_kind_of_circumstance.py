@@ -160,6 +160,15 @@ claims: [{id: A, miss_rate: {max: 0.9}, supervisor: max_softmax, circumstance: n
 
 def test_another_data_set_may_be_invalid_too(folder):
     np.savez(folder / "other.npz", images=np.zeros((40, 8, 8), np.uint8), labels=np.zeros(40, int))
+    # Labels of its own mean nothing here; answers are shown by the subject's classes.
+    for i, name in enumerate(("bird", "fish")):
+        (folder / "animals" / name).mkdir(parents=True)
+        picture = encode_png(np.full((8, 8), 200 * i, np.uint8))
+        (folder / "animals" / name / "0.png").write_bytes(picture)
+    for subject in ("", "{task: classification, python: sorter.py:predict}"):
+        kinds = "animals: {source: {image_folder: animals}}"
+        found = cases(assess(spec_of(folder, kinds, subject=subject)))
+        assert found["prediction"][found["circumstance"] == "animals"].tolist() == ["dark", "light"]
     run = assess(spec_of(folder, "other: {source: {npz: other.npz}}"))
     assert run.finding("accuracy", circumstance="other").reason == "no right answer"
     assert run.record.data["circumstance:other"].n == 40

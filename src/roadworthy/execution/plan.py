@@ -475,6 +475,11 @@ def _loaded(
         if c.own_data is not None:
             place = ("circumstances", c.name, "data" if c.data is not None else "source")
             sets[c.role] = _load(spec, c.own_data, c.name, place)
+            if c.kind == "source":  # whatever its labels mean, they are no right answers here
+                classes = sets["test"].classes
+                sets[c.role] = replace(
+                    sets[c.role], targets=None, target_kind=None, classes=classes
+                )
     invalid = {c.role for c in circumstances if c.kind == "source"}
     _check_data(spec, sets, invalid)
     return sets, [*sets["test"].notes, *_role_notes(spec, sets)]
@@ -484,9 +489,10 @@ def _load(
     spec: Assessment, content: Mapping[str, Any], name: str, place: tuple[str | int, ...]
 ) -> Dataset:
     filled = dict(content)
-    if spec.data.group:
+    invalid = place[-1] == "source"
+    if spec.data.group and not invalid:
         filled.setdefault("group", spec.data.group)
-    if spec.data.classes:
+    if spec.data.classes and not invalid:
         filled.setdefault("classes", tuple(spec.data.classes))
     # One COCO file holds boxes and masks: the task says which are the targets.
     kind = spec.task.target.name
