@@ -184,10 +184,18 @@ def highest_level(name: str, table: str | None = None) -> float:
     return float(len(component.traits["tables"][chosen]))
 
 
-def at_strength(name: str, strength: float, table: str | None = None) -> Transform:
+def at_strength(
+    name: str,
+    strength: float,
+    table: str | None = None,
+    *,
+    fixed: Mapping[str, Any] | None = None,
+    base: Path = Path(),
+) -> Transform:
     """The transform between two levels: numbers are interpolated, whole ones rounded half to even.
 
     Below level 1 it is interpolated towards its identity, if it declares one; otherwise nothing is done there.
+    `fixed` are parameters that the table does not set, such as a folder of noise.
 
     >>> at_strength("gaussian_noise", 1.5, "hendrycks").parameters
     {'scale': 0.1}
@@ -200,7 +208,7 @@ def at_strength(name: str, strength: float, table: str | None = None) -> Transfo
     if strength <= 0 or lower is None:
         return Transform(name, {}, level=0, table=chosen)
     made = {key: _between(lower[key], upper[key], share) for key in upper}
-    return Transform(name, made, level=strength, table=chosen)
+    return Transform(name, {**(fixed or {}), **made}, level=strength, table=chosen, base=base)
 
 
 def _between(lower: Any, upper: Any, share: float) -> Any:

@@ -390,7 +390,9 @@ class Plan:
             about = (
                 asdict(self.circumstance(condition.circumstance)) if condition.circumstance else {}
             )
-            made = [condition.search.name, condition.search.parameters, about, judged]
+            generators = self.circumstance(condition.circumstance).generators() if about else []
+            code = [[g.content, *map(source_of, g.components)] for g in generators]
+            made = [condition.search.name, condition.search.parameters, about, judged, code]
         asked = {} if condition.search is not None else self.wants.requests
         requests = {m: sorted(self._named(m, r) for r in rs) for m, rs in asked.items()}
         content = [

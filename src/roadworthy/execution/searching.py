@@ -45,16 +45,23 @@ def _by_strength(
         levels = dict(zip(cases, strengths.tolist(), strict=True))
 
         def changed(value: Any, case: str, step: int) -> Any:
-            return at_strength(name, levels[case], circumstance.table).at_step(
-                value, seed, case, step
+            made = at_strength(
+                name,
+                levels[case],
+                circumstance.table,
+                fixed=circumstance.parameters,
+                base=circumstance.base,
             )
+            return made.at_step(value, seed, case, step)
 
         at = chunk.start + rows
         items = [data.inputs[i : i + 1][0] for i in at.tolist()]
         trace = plan.subject.run(Cases(cases, items, seed), {}, {circumstance.port: changed})
         return failed_rows(plan, trace[SYSTEM], at)
 
-    return smallest_crossing(fails, len(ids), highest=circumstance.strongest)
+    # Every level is scanned: a case that fails at one is found there at the latest.
+    highest = circumstance.strongest
+    return smallest_crossing(fails, len(ids), highest=highest, scan=2 * int(highest))
 
 
 def _by_attack(
