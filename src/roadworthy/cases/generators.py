@@ -215,6 +215,22 @@ class Attack:
         """What a case depends on."""
         return ["attack", self.name, dict(self.parameters)]
 
+    def check(self) -> None:
+        """Refuse parameters with which it cannot run, before any image is attacked."""
+        component = self.components[0]
+        if not self.parameters and component.traits.get("tables"):
+            raise ValueError(
+                f"{self.name} needs levels, such as [1, 2, 3], or parameters, such as {{epsilon: 0.03}}"
+            )
+        known = component.check(self.parameters)
+        size, most = known.get("epsilon", 1.0), 1.0 if known.get("norm") == "linf" else np.inf
+        if not (0 < size <= most and np.isfinite(size)):
+            raise ValueError(
+                f"{self.name}: epsilon is {size:g}; pixels are from 0 to 1, so write 0.031 for 8 of 255"
+            )
+        if known.get("steps", 1) < 1:
+            raise ValueError(f"{self.name}: steps is {known['steps']}; 1 or more was expected")
+
     def applies_to(self, kind: Kind) -> bool:
         """Attacks change images."""
         return kind is IMAGE

@@ -609,7 +609,9 @@ def _prepared(spec: Assessment, circumstance: Circumstance, generator: Generator
         if needed:
             place = ("circumstances", circumstance.name, circumstance.made_by)
             raise spec.error(place, needed)
-    if isinstance(generator, Attack | InvalidSource):
+    if isinstance(generator, Attack):
+        generator.check()
+    if isinstance(generator, InvalidSource):
         generator.components[0].check(generator.parameters)
     parts = generator.parts if isinstance(generator, Chain) else ()
     return [note for part in parts for note in part.prepare()]
