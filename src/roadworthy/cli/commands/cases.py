@@ -73,7 +73,8 @@ def _make(
     for f in done.frequencies:
         print(f"  {f.circumstance}: {f.achieved:.1%} (wanted {f.wanted:.1%})")
     if done.failed:
-        print(f"note: {done.failed:,} images could not be made")
+        first, why = next(iter(done.failed.items()))
+        print(f"note: {len(done.failed):,} images could not be made, the first is {first}: {why}")
 
 
 def _sheet(
