@@ -78,10 +78,16 @@ def _make(
 
 
 def _sheet(
-    image: Annotated[Path, Argument(help="A picture (PNG, JPEG, …).")],
+    image: Annotated[Path, Argument(help="A picture (PNG, JPEG, …), or a text (.txt).")],
     out: Annotated[Path, Option(help="The sheet, .png or .jpg.")] = Path("sheet.png"),
 ) -> None:
-    """Draw an image under every image transform at every level, on one contact sheet."""
+    """Draw an image under every image transform at every level, on one contact sheet.
+
+    A text (.txt) is printed before and after every text transform.
+    """
+    if image.suffix.lower() == ".txt":
+        _print_texts(image)
+        return
     from roadworthy.cases.image.pixels import opencv
     from roadworthy.cases.image.sheet import contact_sheet
     from roadworthy.data.loaders.files import read_image
@@ -96,3 +102,20 @@ def _sheet(
     _, content = cv2.imencode(out.suffix, sheet[:, :, ::-1], how)
     out.write_bytes(content.tobytes())
     print(f"every image transform at every level: {out}")
+
+
+def _print_texts(file: Path) -> None:
+    """A text before and after every text transform at every level."""
+    from roadworthy import registry
+    from roadworthy.cases.transform import every_level
+    from roadworthy.spec import SpecError
+
+    try:
+        text = file.read_text(encoding="utf-8").strip()
+    except UnicodeDecodeError as error:
+        raise SpecError(f"{file}: not UTF-8; save the text as UTF-8") from error
+    print(f"before: {text}")
+    for name, component in registry.components("transforms").items():
+        if component.traits["of"] == "text":
+            for made in every_level(name):
+                print(f"{name} {made.level:g}: {made.at_step(text, 0, file.name)}")
