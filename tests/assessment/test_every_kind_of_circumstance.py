@@ -319,6 +319,22 @@ def test_images_of_a_follow_up_set_that_cannot_be_made_are_named(folder):
     assert len(list((folder / "set").rglob("*.png"))) == 50
 
 
+def test_a_follow_up_set_of_changed_images_needs_a_probability_above_0(folder):
+    spec = spec_of(folder, "dim: {transform: contrast, levels: [1], probability: 0}")
+    with pytest.raises(SpecError, match="every probability is 0"):
+        make_follow_up(spec, folder / "set", n=5, only_changed=True)
+    assert make_follow_up(spec, folder / "set", n=5).frequencies[-1].achieved == 1.0
+
+
+def test_a_follow_up_set_leaves_out_what_acts_inside_the_subject(folder):
+    kinds = (
+        "dim: {transform: contrast, levels: [1], probability: 0.5},"
+        "inside: {transform: snow, levels: [1], port: second.image, probability: 0.5}"
+    )
+    made = make_follow_up(spec_of(folder, kinds), folder / "set", n=5)
+    assert [f.circumstance for f in made.frequencies] == ["dim", "none of them"]
+
+
 def scenes(folder: Path, n: int = 12) -> None:
     """A bright block on dark, and its box."""
     rng = np.random.default_rng(1)

@@ -29,6 +29,7 @@ from roadworthy.data.values import BOXES, IMAGE, LABEL, Boxes, Unreadable
 from roadworthy.execution.plan import Plan
 from roadworthy.execution.progress import Progress, Silent
 from roadworthy.spec import Assessment
+from roadworthy.subject.system import INPUT
 from roadworthy.subject.trace import whole_folder
 
 MOST_TRIES = 1000
@@ -76,13 +77,19 @@ def make_follow_up(
     """Write a set of `n` images; with `only_changed` each of them meets some circumstance."""
     show = progress or Silent()
     show.stage("loading data", 0)
-    made = {n: c for n, c in spec.circumstances.items() if c.transform or c.transforms or c.mixture}
+    made = {
+        name: c
+        for name, c in spec.circumstances.items()
+        if c.mixture or ((c.transform or c.transforms) and c.port == INPUT)
+    }
     plan = planned(spec.model_copy(update={"circumstances": made, "supervisors": []}))
     data, mixture = plan.data["test"], _mixture(plan)
     if data.input_kind is not IMAGE or data.target_kind not in (LABEL, BOXES):
         raise DataError("a follow-up set is made of images with labels or boxes")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise DataError(f"{out} is there already and not empty; name a new folder")
+    if only_changed and not mixture.probability_of_any():
+        raise spec.error(("circumstances",), "every probability is 0; no image meets any of them")
     drawn = list(_draws(plan, mixture, n, only_changed))
     show.stage("writing images", n)
     condition = Condition("operation", transform=mixture)
