@@ -369,6 +369,19 @@ def test_boxes_move_with_the_picture(tmp_path):
     assert run.finding("recall", circumstance="turned", level=5).value == 1.0
 
 
+def test_boxes_that_leave_the_picture_are_counted(tmp_path):
+    scenes(tmp_path)
+    cut = "{transform: truncated_section, parameters: {share: 0.9}}"
+    text = DETECTION.replace("{transform: rotation, levels: [5], probability: 0.5}", cut)
+    (tmp_path / "assessment.yaml").write_text(text)
+    spec = Assessment.read(tmp_path / "assessment.yaml")
+    run, plan = assess(spec), resolve(spec)
+    targets = plan.targets(plan.conditions[1])
+    gone = sum(int(t.ignore.sum()) for t in targets)
+    assert 0 < gone <= 12
+    assert any(n.startswith(f"turned: {gone} of 12 boxes are ignored") for n in run.record.notes)
+
+
 def test_a_follow_up_set_has_the_wanted_frequencies_and_can_be_assessed(tmp_path):
     scenes(tmp_path)
     (tmp_path / "assessment.yaml").write_text(DETECTION)
