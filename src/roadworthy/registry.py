@@ -94,12 +94,9 @@ class Component:
         paragraph = (inspect.getdoc(self.build) or "").split("\n\n")[0].replace("\n", " ")
         return _SENTENCE.split(paragraph, maxsplit=1)[0]
 
+    @functools.cached_property
     def model(self) -> Any:
         """The pydantic model of the parameters; unknown keys are refused."""
-        return self._model
-
-    @functools.cached_property
-    def _model(self) -> Any:
         from pydantic import ConfigDict, create_model
 
         fields: dict[str, Any] = {
@@ -123,7 +120,7 @@ class Component:
         from pydantic import ValidationError
 
         try:
-            model = self.model()(**parameters)
+            model = self.model(**parameters)
         except ValidationError as error:
             raise ValueError(self._mistake(error.errors()[0])) from error
         return {name: getattr(model, name) for name in self.parameters}

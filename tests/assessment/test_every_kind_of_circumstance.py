@@ -213,6 +213,21 @@ def test_an_attack_moves_pixels_by_epsilon_and_its_success_is_counted(folder):
     assert breaks.median == pytest.approx(np.median(away), abs=0.25 / 256)
 
 
+def test_an_image_that_cannot_be_attacked_fails_alone(folder):
+    images = np.load(folder / "test.npz")["images"].astype(np.float32) / 255
+    images[3, 0, 0], images[5] = np.nan, 7.0
+    np.savez(folder / "test.npz", images=images, labels=np.arange(80) % 2)
+    subject = "{task: classification, torch: network.py:build, classes: [dark, light]}"
+    kinds = "fgsm: {attack: fgsm, parameters: {epsilon: 0.25}, breaks_at: true}"
+    run = assess(spec_of(folder, kinds, subject=subject))
+    found = cases(run)
+    here = found["circumstance"] == "fgsm"
+    assert np.flatnonzero(found["error_message"][here]).tolist() == [3, 5]
+    assert "divide by the largest value" in found["error_message"][here][5]
+    breaks = run.record.sections["breaks"].circumstances[0]
+    assert (breaks.cases, breaks.wrong_before) == (78, 2)
+
+
 def test_the_strength_at_which_cases_break_is_that_of_the_closed_form(folder):
     (folder / "spread.py").write_text(
         "import numpy as np\n"

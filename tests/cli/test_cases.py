@@ -158,4 +158,4 @@ def test_a_text_is_printed_before_and_after_every_text_transform(cli, tmp_path):
     assert "misspell 3: Two seperate rooms at 10:30" in lines
     assert "digits_to_words 3: Two separate rooms at ten:thirty" in lines
     text.write_bytes(b"\xff")
-    assert "save the text as UTF-8" in cli("cases", "sheet", text).err
+    assert "save it as UTF-8" in cli("cases", "sheet", text).err

@@ -608,7 +608,7 @@ def _keep(folder: RunFolder, image: np.ndarray) -> str:
 
 def _eight_bits(image: np.ndarray) -> np.ndarray:
     if image.dtype.kind == "f":
-        image = np.rint(np.clip(image, 0, 1) * 255)
+        image = np.rint(np.clip(np.nan_to_num(image), 0, 1) * 255)
     return (image >> 8 if image.dtype == np.uint16 else image).astype(np.uint8)
 
 

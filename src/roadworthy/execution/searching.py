@@ -72,7 +72,8 @@ def _by_attack(
     assert isinstance(attack, Attack)
     images = data.inputs[chunk.start : chunk.stop]
     labels = np.asarray(data.targets)[chunk.start : chunk.stop]
-    strength, found, at_zero = (np.zeros(len(ids)) for _ in range(3))
+    # What cannot be attacked has no right answer either.
+    strength, found, at_zero = np.zeros(len(ids)), np.zeros(len(ids)), np.ones(len(ids))
     resolution = 0.0
     for rows, given, truth, rngs in attack.batches(images, labels, plan.spec.seed, ids):
         part = smallest_epsilon(

@@ -37,7 +37,7 @@ def occlusion(
 ) -> np.ndarray:
     """Blocks, or cut-outs from a folder, cover parts of the image."""
     hidden, (height, width) = image.copy(), image.shape[:2]
-    known = _cut_outs(folder, folder.stat().st_mtime_ns) if folder else ()
+    known = _cut_outs(folder, _changed(folder)) if folder else ()
     for _ in range(blocks if share else 0):
         figure = known[int(rng.integers(len(known)))] if known else None
         aspect = figure.shape[0] / figure.shape[1] if figure is not None else rng.uniform(0.5, 2)
@@ -53,17 +53,6 @@ def occlusion(
     return hidden
 
 
-def check_folder(*, share: float, blocks: int = 4, folder: Path | None = None) -> list[str]:
-    """Refuse a folder without cut-outs before any case is made."""
-    if folder is not None:
-        place = located(folder, base=Path(), what="folder", folder=True)
-        _cut_outs(place, place.stat().st_mtime_ns)
-    return []
-
-
-occlusion.prepare = check_folder  # type: ignore[attr-defined]
-
-
 def _shown(figure: np.ndarray, under: np.ndarray) -> np.ndarray:
     """A cut-out, at the size of what is under it, before that."""
     cv2 = opencv()
@@ -72,6 +61,10 @@ def _shown(figure: np.ndarray, under: np.ndarray) -> np.ndarray:
     if under.ndim == 2:
         colour, cover = cv2.cvtColor(colour, cv2.COLOR_RGB2GRAY), cover[:, :, 0]
     return as_pixels(under + cover * (colour - under), under.dtype)
+
+
+def _changed(folder: Path) -> int:
+    return located(folder, base=Path(), what="folder", folder=True).stat().st_mtime_ns
 
 
 @functools.lru_cache(maxsize=8)

@@ -108,12 +108,9 @@ def _print_texts(file: Path) -> None:
     """A text before and after every text transform at every level."""
     from roadworthy import registry
     from roadworthy.cases.transform import every_level
-    from roadworthy.spec import SpecError
+    from roadworthy.data.loaders.files import read_text
 
-    try:
-        text = file.read_text(encoding="utf-8").strip()
-    except UnicodeDecodeError as error:
-        raise SpecError(f"{file}: not UTF-8; save the text as UTF-8") from error
+    text = read_text(file).strip()
     print(f"before: {text}")
     for name, component in registry.components("transforms").items():
         if component.traits["of"] == "text":
