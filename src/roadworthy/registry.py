@@ -95,6 +95,7 @@ class Component:
         paragraph = (inspect.getdoc(self.build) or "").split("\n\n")[0].replace("\n", " ")
         return _SENTENCE.split(paragraph, maxsplit=1)[0]
 
+    @functools.cached_property
     def model(self) -> Any:
         """The pydantic model of the parameters; unknown keys are refused."""
         from pydantic import ConfigDict, create_model
@@ -117,8 +118,21 @@ class Component:
                     f"{self.name} takes no parameter {name!r}"
                     f"{did_you_mean(name, self.parameters)}; it takes: {', '.join(self.parameters) or 'none'}"
                 )
-        model = self.model()(**parameters)
+        from pydantic import ValidationError
+
+        try:
+            model = self.model(**parameters)
+        except ValidationError as error:
+            raise ValueError(self._mistake(error.errors()[0])) from error
         return {name: getattr(model, name) for name in self.parameters}
+
+    def _mistake(self, detail: Any) -> str:
+        """What is wrong with the parameters, in words."""
+        name, takes = detail["loc"][0], ", ".join(self.parameters)
+        if detail["type"] == "missing":
+            return f"{self.name} needs the parameter {name!r}; it takes: {takes}"
+        expected = str(detail["msg"]).removeprefix("Value error, ")
+        return f"{self.name}: {name} is {detail['input']!r}; {expected[0].lower()}{expected[1:]}"
 
     def bind(self, **parameters: Any) -> Any:
         """A class is instantiated; a function gets its keyword-only arguments filled in."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,10 @@ import pytest
 
 from roadworthy import assess
 from roadworthy.assessment.follow_up import make_follow_up
+from roadworthy.cases.circumstance import Search
 from roadworthy.cases.transform import at_level, at_strength
 from roadworthy.data.png import encode_png
-from roadworthy.execution.plan import resolve
+from roadworthy.execution.plan import Wants, resolve
 from roadworthy.spec import Assessment, SpecError
 
 SORTER = """
@@ -39,6 +41,8 @@ def build():
         layer.weight[0] = -1.0; layer.weight[1] = 1.0; layer.bias[:] = torch.tensor([32.0, -32.0])
     return torch.nn.Sequential(torch.nn.Flatten(), layer)
 """
+
+SEARCH = Search("breaks_at")
 
 
 @pytest.fixture
@@ -131,6 +135,24 @@ def test_a_mixture_meets_circumstances_as_often_as_stated(folder, workers):
         ("a: {attack: pgd, levels: [1]}", "", "not applicable"),
         ("a: {source: blank, levels: [1]}", "", "levels belong to"),
         ("a: {where: {label: dark}, breaks_at: true}", "", "breaks_at searches"),
+        ("a: {transform: saturate, levels: [1], breaks_at: true}", "", "not ordered by strength"),
+        ("a: {attack: pgd}", "", "pgd needs levels, such as"),
+        ("a: {attack: pgd, levels: [0]}", "", "pgd has levels 1 to 3"),
+        ("a: {attack: pgd, parameters: {epsilon: 8}}", "", "write 0.031 for 8 of 255"),
+        ("a: {attack: pgd, parameters: {epsilon: 0.1, steps: 0}}", "", "1 or more was expected"),
+        ("a: {transform: motion_blur, parameters: {radius: 3}}", "", "needs the parameter 'sigma'"),
+        ("a: {transform: contrast, parameters: {factor: x}}", "", "factor is 'x'; input should"),
+        ("a: {transform: contrast, parameters: {factor: -1}}", "", "factor is -1"),
+        (
+            "a: {transform: occlusion, parameters: {share: 0.1, folder: nowhere}}",
+            "",
+            "does not exist; paths are relative to the folder of the assessment file",
+        ),
+        (
+            "a: {transform: contrast, levels: [1], probability: 0.1}",
+            "exclusive: [[a], [a]]",
+            "'a' is named twice",
+        ),
     ],
 )
 def test_what_cannot_be_meant_is_refused(folder, circumstances, more, says):
@@ -160,6 +182,15 @@ claims: [{id: A, miss_rate: {max: 0.9}, supervisor: max_softmax, circumstance: n
 
 def test_another_data_set_may_be_invalid_too(folder):
     np.savez(folder / "other.npz", images=np.zeros((40, 8, 8), np.uint8), labels=np.zeros(40, int))
+    # Labels of its own mean nothing here; answers are shown by the subject's classes.
+    for i, name in enumerate(("bird", "fish")):
+        (folder / "animals" / name).mkdir(parents=True)
+        picture = encode_png(np.full((8, 8), 200 * i, np.uint8))
+        (folder / "animals" / name / "0.png").write_bytes(picture)
+    for subject in ("", "{task: classification, python: sorter.py:predict}"):
+        kinds = "animals: {source: {image_folder: animals}}"
+        found = cases(assess(spec_of(folder, kinds, subject=subject)))
+        assert found["prediction"][found["circumstance"] == "animals"].tolist() == ["dark", "light"]
     run = assess(spec_of(folder, "other: {source: {npz: other.npz}}"))
     assert run.finding("accuracy", circumstance="other").reason == "no right answer"
     assert run.record.data["circumstance:other"].n == 40
@@ -180,6 +211,21 @@ def test_an_attack_moves_pixels_by_epsilon_and_its_success_is_counted(folder):
     assert run.claims[0].status == "breached"
     breaks = run.record.sections["breaks"].circumstances[0]
     assert breaks.median == pytest.approx(np.median(away), abs=0.25 / 256)
+
+
+def test_an_image_that_cannot_be_attacked_fails_alone(folder):
+    images = np.load(folder / "test.npz")["images"].astype(np.float32) / 255
+    images[3, 0, 0], images[5] = np.nan, 7.0
+    np.savez(folder / "test.npz", images=images, labels=np.arange(80) % 2)
+    subject = "{task: classification, torch: network.py:build, classes: [dark, light]}"
+    kinds = "fgsm: {attack: fgsm, parameters: {epsilon: 0.25}, breaks_at: true}"
+    run = assess(spec_of(folder, kinds, subject=subject))
+    found = cases(run)
+    here = found["circumstance"] == "fgsm"
+    assert np.flatnonzero(found["error_message"][here]).tolist() == [3, 5]
+    assert "divide by the largest value" in found["error_message"][here][5]
+    breaks = run.record.sections["breaks"].circumstances[0]
+    assert (breaks.cases, breaks.wrong_before) == (78, 2)
 
 
 def test_the_strength_at_which_cases_break_is_that_of_the_closed_form(folder):
@@ -207,6 +253,101 @@ def test_the_strength_at_which_cases_break_is_that_of_the_closed_form(folder):
         )
     assert found.median == pytest.approx(np.median(first), abs=0.15)
     assert first == sorted(first)
+
+
+def test_a_case_that_fails_at_a_level_is_found_there_at_the_latest(folder):
+    """JPEG declares no identity: below level 1 nothing is done, so failing at level 1 is breaking at 1."""
+    (folder / "fussy.py").write_text(
+        "import numpy as np\n"
+        "def predict(image):\n"
+        "    return [0.0, 1.0] if np.isin(image, (100, 200)).all() else [1.0, 0.0]\n"
+    )
+    images = np.where(np.random.default_rng(0).random((80, 8, 8)) < 0.5, 100, 200)
+    np.savez(folder / "test.npz", images=images.astype(np.uint8), labels=np.ones(80, int))
+    subject = "{task: classification, python: fussy.py:predict, classes: [dark, light]}"
+    kinds = "low: {transform: jpeg_compression, levels: [1], breaks_at: true}"
+    run = assess(spec_of(folder, kinds, subject=subject))
+    assert run.finding("accuracy", circumstance="low", level=1).value == 0.0
+    found = run.record.sections["breaks"].circumstances[0]
+    assert found.median == 1.0
+    assert {c.strength: c.share for c in found.curve}[1.0] == 1.0
+
+
+def test_parameters_that_are_no_strength_stay_while_it_is_searched(folder):
+    """Cut-outs with no opaque pixel hide nothing, whatever their share; grey blocks do."""
+    (folder / "cut").mkdir()
+    (folder / "cut" / "glass.png").write_bytes(encode_png(np.zeros((4, 4, 4), np.uint8)))
+    (folder / "fussy.py").write_text(
+        "import numpy as np\n"
+        "def predict(image):\n"
+        "    return [0.0, 1.0] if (image == 255).all() else [1.0, 0.0]\n"
+    )
+    np.savez(
+        folder / "test.npz", images=np.full((80, 8, 8), 255, np.uint8), labels=np.ones(80, int)
+    )
+    subject = "{task: classification, python: fussy.py:predict, classes: [dark, light]}"
+    never = {}
+    for name, given in (("blocks", "share: 0.1"), ("glass", "share: 0.1, folder: cut")):
+        kinds = f"x: {{transform: occlusion, parameters: {{{given}}}, breaks_at: true}}"
+        run = assess(spec_of(folder, kinds, subject=subject))
+        never[name] = run.record.sections["breaks"].circumstances[0].never
+    assert never == {"blocks": 0, "glass": 80}
+
+
+def test_other_cut_outs_are_other_cases(folder):
+    (folder / "cut").mkdir()
+    keys = []
+    for shade in (10, 250):
+        picture = np.full((4, 4, 4), shade, np.uint8)
+        (folder / "cut" / "a.png").write_bytes(encode_png(picture))
+        kinds = "x: {transform: occlusion, parameters: {share: 0.2, folder: cut}, breaks_at: true}"
+        plan = replace(resolve(spec_of(folder, kinds)), wants=Wants(searches=(("x", SEARCH),)))
+        keys.append({c.condition.name: c.key for c in plan.chunks})
+    assert keys[0][""] == keys[1][""]
+    assert keys[0]["x"] != keys[1]["x"] and keys[0]["x@breaks_at"] != keys[1]["x@breaks_at"]
+
+
+def test_a_condition_in_which_every_row_fails_is_measured(folder):
+    (folder / "sum.py").write_text("def predict(row):\n    return float(row.sum())\n")
+    (folder / "rows.csv").write_text(
+        "id,a,b,y\n" + "".join(f"{i},{i},1,{i + 1}\n" for i in range(9))
+    )
+    text = """
+subject: {task: regression, python: sum.py:predict}
+data: {test: {csv: rows.csv, features: [a, b], target: y}}
+failure: {error: {above: 0.5}}
+circumstances: {gone: {transform: missing_values, parameters: {probability: 1.0}}}
+"""
+    run = assess(Assessment.parse(text, folder / "rows.yaml"))
+    assert run.finding("failure_rate", circumstance="gone").value == 1.0
+
+
+def test_images_of_a_follow_up_set_that_cannot_be_made_are_named(folder):
+    images = np.full((6, 8, 8), 0.5, np.float32)
+    images[2, 0, 0] = np.nan
+    np.savez(folder / "test.npz", images=images, labels=np.arange(6) % 2)
+    # Met by half of the images: what is unchanged has NaN as well.
+    spec = spec_of(folder, "dim: {transform: contrast, levels: [1], probability: 0.5}")
+    made = make_follow_up(spec, folder / "set", n=60)
+    assert made.cases == 50 and len(made.failed) == 10
+    assert all(case.startswith("2~") and "NaN" in why for case, why in made.failed.items())
+    assert len(list((folder / "set").rglob("*.png"))) == 50
+
+
+def test_a_follow_up_set_of_changed_images_needs_a_probability_above_0(folder):
+    spec = spec_of(folder, "dim: {transform: contrast, levels: [1], probability: 0}")
+    with pytest.raises(SpecError, match="every probability is 0"):
+        make_follow_up(spec, folder / "set", n=5, only_changed=True)
+    assert make_follow_up(spec, folder / "set", n=5).frequencies[-1].achieved == 1.0
+
+
+def test_a_follow_up_set_leaves_out_what_acts_inside_the_subject(folder):
+    kinds = (
+        "dim: {transform: contrast, levels: [1], probability: 0.5},"
+        "inside: {transform: snow, levels: [1], port: second.image, probability: 0.5}"
+    )
+    made = make_follow_up(spec_of(folder, kinds), folder / "set", n=5)
+    assert [f.circumstance for f in made.frequencies] == ["dim", "none of them"]
 
 
 def scenes(folder: Path, n: int = 12) -> None:
@@ -241,6 +382,19 @@ def test_boxes_move_with_the_picture(tmp_path):
     (tmp_path / "assessment.yaml").write_text(DETECTION)
     run = assess(tmp_path / "assessment.yaml")
     assert run.finding("recall", circumstance="turned", level=5).value == 1.0
+
+
+def test_boxes_that_leave_the_picture_are_counted(tmp_path):
+    scenes(tmp_path)
+    cut = "{transform: truncated_section, parameters: {share: 0.9}}"
+    text = DETECTION.replace("{transform: rotation, levels: [5], probability: 0.5}", cut)
+    (tmp_path / "assessment.yaml").write_text(text)
+    spec = Assessment.read(tmp_path / "assessment.yaml")
+    run, plan = assess(spec), resolve(spec)
+    targets = plan.targets(plan.conditions[1])
+    gone = sum(int(t.ignore.sum()) for t in targets)
+    assert 0 < gone <= 12
+    assert any(n.startswith(f"turned: {gone} of 12 boxes are ignored") for n in run.record.notes)
 
 
 def test_a_follow_up_set_has_the_wanted_frequencies_and_can_be_assessed(tmp_path):

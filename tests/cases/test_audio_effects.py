@@ -175,6 +175,7 @@ def test_between_two_levels_of_speed_and_tempo_lies_the_identity_so_they_declare
     for name in LONGER:
         traits = registry.get("transforms", name).traits
         assert "identity" not in traits and traits["changes_shape"]
+        assert traits["strength"] is False
 
 
 @pytest.mark.parametrize(

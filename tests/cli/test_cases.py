@@ -146,3 +146,16 @@ def test_a_sheet_of_what_is_no_image_is_refused(cli, tmp_path):
     (tmp_path / "a.png").write_bytes(b"no image")
     answer = cli("cases", "sheet", tmp_path / "a.png", "--out", tmp_path / "sheet.png")
     assert answer.code == 2 and "cannot be decoded" in answer.err
+
+
+def test_a_text_is_printed_before_and_after_every_text_transform(cli, tmp_path):
+    text = tmp_path / "note.txt"
+    text.write_text("Two separate rooms at 10:30", encoding="utf-8")
+    shown = cli("cases", "sheet", text)
+    assert shown.code == 0, shown.err
+    lines = shown.out.splitlines()
+    assert lines[0] == "before: Two separate rooms at 10:30" and len(lines) == 1 + 5 * 3
+    assert "misspell 3: Two seperate rooms at 10:30" in lines
+    assert "digits_to_words 3: Two separate rooms at ten:thirty" in lines
+    text.write_bytes(b"\xff")
+    assert "save it as UTF-8" in cli("cases", "sheet", text).err

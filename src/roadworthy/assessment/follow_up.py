@@ -11,9 +11,9 @@ from __future__ import annotations
 import csv
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from roadworthy.data.values import BOXES, IMAGE, LABEL, Boxes, Unreadable
 from roadworthy.execution.plan import Plan
 from roadworthy.execution.progress import Progress, Silent
 from roadworthy.spec import Assessment
+from roadworthy.subject.system import INPUT
 from roadworthy.subject.trace import whole_folder
 
 MOST_TRIES = 1000
@@ -51,7 +52,8 @@ class FollowUp:
     folder: Path
     cases: int
     frequencies: tuple[Frequency, ...]
-    failed: int = 0
+    failed: Mapping[str, str] = field(default_factory=dict)
+    """Images that could not be made, and why."""
 
 
 @dataclass(frozen=True)
@@ -75,13 +77,19 @@ def make_follow_up(
     """Write a set of `n` images; with `only_changed` each of them meets some circumstance."""
     show = progress or Silent()
     show.stage("loading data", 0)
-    made = {n: c for n, c in spec.circumstances.items() if c.transform or c.transforms or c.mixture}
+    made = {
+        name: c
+        for name, c in spec.circumstances.items()
+        if c.mixture or ((c.transform or c.transforms) and c.port == INPUT)
+    }
     plan = planned(spec.model_copy(update={"circumstances": made, "supervisors": []}))
     data, mixture = plan.data["test"], _mixture(plan)
     if data.input_kind is not IMAGE or data.target_kind not in (LABEL, BOXES):
         raise DataError("a follow-up set is made of images with labels or boxes")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise DataError(f"{out} is there already and not empty; name a new folder")
+    if only_changed and not mixture.probability_of_any():
+        raise spec.error(("circumstances",), "every probability is 0; no image meets any of them")
     drawn = list(_draws(plan, mixture, n, only_changed))
     show.stage("writing images", n)
     condition = Condition("operation", transform=mixture)
@@ -92,7 +100,9 @@ def make_follow_up(
             show.advance(1)
         frequencies = _frequencies(mixture, drawn, only_changed)
         _write_tables(folder, data, drawn, written, frequencies)
-    return FollowUp(out, n, frequencies, sum(w is None for w in written))
+    pairs = zip(drawn, written, strict=True)
+    failed = {d.case: w.reason for d, w in pairs if isinstance(w, Unreadable)}
+    return FollowUp(out, n - len(failed), frequencies, failed)
 
 
 def _mixture(plan: Plan) -> Mixture:
@@ -130,12 +140,13 @@ def _draws(plan: Plan, mixture: Mixture, n: int, only_changed: bool) -> Iterator
 
 
 def _write(plan: Plan, condition: Condition, folder: Path, drawn: _Drawn) -> Any:
-    """One image; where it stands in the folder, and its target. None if it cannot be made."""
+    """One image; where it stands in the folder, and its target; or why it cannot be made."""
     data = plan.data["test"]
     item = data.inputs[drawn.row : drawn.row + 1][0]
     made = plan.arriving(condition, drawn.case, item)
-    if isinstance(made, Unreadable) or data.targets is None or data.target_kind is None:
-        return None
+    if isinstance(made, Unreadable):
+        return made
+    assert data.targets is not None
     target = data.targets[drawn.row]
     if isinstance(condition.transform, Mixture) and condition.transform.carries:
         target = plan.moved(condition.transform, target, item, drawn.case)
@@ -147,6 +158,8 @@ def _write(plan: Plan, condition: Condition, folder: Path, drawn: _Drawn) -> Any
     file.parent.mkdir(parents=True, exist_ok=True)
     image = np.asarray(made)
     if image.dtype.kind == "f":
+        if not np.isfinite(image).all():
+            return Unreadable("the image has NaN or infinite pixels; replace them, or leave it out")
         image = np.round(image * 255).astype(np.uint8)
     file.write_bytes(encode_png(image))
     return name, target, image.shape[:2]
@@ -175,7 +188,8 @@ def _write_tables(
     frequencies: tuple[Frequency, ...],
 ) -> None:
     """What each image met, how often, and the boxes as a COCO file."""
-    rows = [(d, w) for d, w in zip(drawn, written, strict=True) if w is not None]
+    pairs = zip(drawn, written, strict=True)
+    rows = [(d, w) for d, w in pairs if not isinstance(w, Unreadable)]
     with (folder / "cases.csv").open("w", encoding="utf-8", newline="") as stream:
         table = csv.writer(stream)
         table.writerow(["image", "sample", "met"])

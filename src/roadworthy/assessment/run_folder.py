@@ -118,9 +118,25 @@ def record_of(
         cases=CasesRecord(**counts, failed=failed, failures=_failures(seen)),
         claims=[claim_record(j) for j in judgements],
         warnings=_warnings(plan, seen, failed),
-        notes=[*plan.notes, *(_too_small(s, spec.smallest_slice) for s in slices if s.too_small)],
+        notes=[
+            *plan.notes,
+            *_ignored(seen),
+            *(_too_small(s, spec.smallest_slice) for s in slices if s.too_small),
+        ],
         findings=list(findings),
     )
+
+
+def _ignored(seen: Sequence[Seen]) -> list[str]:
+    """How many boxes a moved picture shows too little of to expect that they are found."""
+    found = []
+    for s in (s for s in seen if getattr(s.condition.transform, "carries", False)):
+        boxes = [target for target in s.targets if isinstance(target, Boxes)]
+        hidden, total = sum(int(b.ignore.sum()) for b in boxes), sum(map(len, boxes))
+        if hidden:
+            why = "less than 30% is in the picture, or the data says so"
+            found.append(f"{s.condition.name}: {hidden} of {total} boxes are ignored ({why})")
+    return found
 
 
 def _failures(seen: Sequence[Seen]) -> list[FailedCase]:
@@ -592,7 +608,7 @@ def _keep(folder: RunFolder, image: np.ndarray) -> str:
 
 def _eight_bits(image: np.ndarray) -> np.ndarray:
     if image.dtype.kind == "f":
-        image = np.rint(np.clip(image, 0, 1) * 255)
+        image = np.rint(np.clip(np.nan_to_num(image), 0, 1) * 255)
     return (image >> 8 if image.dtype == np.uint16 else image).astype(np.uint8)
 
 

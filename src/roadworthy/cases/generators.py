@@ -215,6 +215,22 @@ class Attack:
         """What a case depends on."""
         return ["attack", self.name, dict(self.parameters)]
 
+    def check(self) -> None:
+        """Refuse parameters with which it cannot run, before any image is attacked."""
+        component = self.components[0]
+        if not self.parameters and component.traits.get("tables"):
+            raise ValueError(
+                f"{self.name} needs levels, such as [1, 2, 3], or parameters, such as {{epsilon: 0.03}}"
+            )
+        known = component.check(self.parameters)
+        size, most = known.get("epsilon", 1.0), 1.0 if known.get("norm") == "linf" else np.inf
+        if not (0 < size <= most and np.isfinite(size)):
+            raise ValueError(
+                f"{self.name}: epsilon is {size:g}; pixels are from 0 to 1, so write 0.031 for 8 of 255"
+            )
+        if known.get("steps", 1) < 1:
+            raise ValueError(f"{self.name}: steps is {known['steps']}; 1 or more was expected")
+
     def applies_to(self, kind: Kind) -> bool:
         """Attacks change images."""
         return kind is IMAGE
@@ -222,9 +238,9 @@ class Attack:
     def images(
         self, items: Sequence[Any], labels: np.ndarray, query: Any, seed: int, cases: Sequence[str]
     ) -> list[Any]:
-        """The attacked images as float32 in [0, 1]; what cannot be read stays as it is."""
-        made, attack = list(items), self.function()
-        for rows, images, truth, rngs in self.batches(items, labels, seed, cases):
+        """The attacked images as float32 in [0, 1]; `Unreadable` for those that cannot be."""
+        made, attack = [_sound(item) for item in items], self.function()
+        for rows, images, truth, rngs in self.batches(made, labels, seed, cases):
             found = attack(images, truth, query, rngs).cpu().numpy().astype(np.float32)
             for i, image in zip(rows, found, strict=True):
                 made[i] = image
@@ -243,15 +259,26 @@ class Attack:
 
         from roadworthy.cases.image.pixels import as_floats, white
 
+        sound = [_sound(item) for item in items]
         shapes: dict[tuple[int, ...], list[int]] = {}
-        for i, item in enumerate(items):
+        for i, item in enumerate(sound):
             if not isinstance(item, Unreadable):
-                shapes.setdefault(np.asarray(item).shape, []).append(i)
+                shapes.setdefault(item.shape, []).append(i)
         for rows in shapes.values():
-            arrays = [np.asarray(items[i]) for i in rows]
+            arrays = [sound[i] for i in rows]
             images = torch.from_numpy(np.stack([as_floats(a) / white(a.dtype) for a in arrays]))
             truth = torch.from_numpy(np.asarray(labels, dtype=np.int64)[rows])
             yield rows, images, truth, [generator(seed, cases[i], self.name) for i in rows]
+
+
+def _sound(item: Any) -> Any:
+    """The image, or why it cannot be attacked."""
+    from roadworthy.cases.image.pixels import sound_image
+
+    try:
+        return item if isinstance(item, Unreadable) else sound_image(item)
+    except ValueError as error:
+        return Unreadable(f"the attack failed: {error}")
 
 
 def attack_sizes(clean: Sequence[Any], attacked: Sequence[Any]) -> dict[str, np.ndarray]:
@@ -260,7 +287,7 @@ def attack_sizes(clean: Sequence[Any], attacked: Sequence[Any]) -> dict[str, np.
 
     sizes = np.full((len(clean), 2), np.nan)
     for i, (before, after) in enumerate(zip(clean, attacked, strict=True)):
-        if not isinstance(before, Unreadable):
+        if not isinstance(after, Unreadable):
             image = np.asarray(before)
             change = np.abs(after - as_floats(image) / white(image.dtype))
             sizes[i] = change.max(), np.sqrt(np.square(change).sum())

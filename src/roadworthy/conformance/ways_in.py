@@ -49,7 +49,7 @@ def a_missing_file_is_named(component: Component) -> Iterator[str]:
             if p.default is REQUIRED and p.annotation is str and name != "path"
         }
         try:
-            model = component.model()(path=missing, base=Path(folder), **filled)
+            model = component.model(path=missing, base=Path(folder), **filled)
         except ValueError:
             return  # needs more than texts: nothing can be tried without knowing it
         try:

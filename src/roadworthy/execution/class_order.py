@@ -96,7 +96,7 @@ def _reordered(known: Sequence[str], other: Sequence[str]) -> bool:
 def _aligned(spec: Assessment, role: str, data: Dataset, order: ClassOrder) -> Dataset:
     """The data set with its labels as positions in the order."""
     if data.target_kind is not LABEL or data.targets is None:
-        return data
+        return replace(data, classes=tuple(order.names))
     labels = np.asarray(data.targets)
     if data.classes is None and not all(name.isdecimal() for name in order.names):
         names: Sequence[str] = order.names  # whole numbers are positions

@@ -394,7 +394,9 @@ class Plan:
             about = (
                 asdict(self.circumstance(condition.circumstance)) if condition.circumstance else {}
             )
-            made = [condition.search.name, condition.search.parameters, about, judged]
+            generators = self.circumstance(condition.circumstance).generators() if about else []
+            code = [[g.content, *map(source_of, g.components)] for g in generators]
+            made = [condition.search.name, condition.search.parameters, about, judged, code]
         asked = {} if condition.search is not None else self.wants.requests
         requests = {m: sorted(self._named(m, r) for r in rs) for m, rs in asked.items()}
         content = [
@@ -479,6 +481,11 @@ def _loaded(
         if c.own_data is not None:
             place = ("circumstances", c.name, "data" if c.data is not None else "source")
             sets[c.role] = _load(spec, c.own_data, c.name, place)
+            if c.kind == "source":  # whatever its labels mean, they are no right answers here
+                classes = sets["test"].classes
+                sets[c.role] = replace(
+                    sets[c.role], targets=None, target_kind=None, classes=classes
+                )
     invalid = {c.role for c in circumstances if c.kind == "source"}
     _check_data(spec, sets, invalid)
     return sets, [*sets["test"].notes, *_role_notes(spec, sets)]
@@ -488,9 +495,10 @@ def _load(
     spec: Assessment, content: Mapping[str, Any], name: str, place: tuple[str | int, ...]
 ) -> Dataset:
     filled = dict(content)
-    if spec.data.group:
+    invalid = place[-1] == "source"
+    if spec.data.group and not invalid:
         filled.setdefault("group", spec.data.group)
-    if spec.data.classes:
+    if spec.data.classes and not invalid:
         filled.setdefault("classes", tuple(spec.data.classes))
     # One COCO file holds boxes and masks: the task says which are the targets.
     kind = spec.task.target.name
@@ -607,7 +615,9 @@ def _prepared(spec: Assessment, circumstance: Circumstance, generator: Generator
         if needed:
             place = ("circumstances", circumstance.name, circumstance.made_by)
             raise spec.error(place, needed)
-    if isinstance(generator, Attack | InvalidSource):
+    if isinstance(generator, Attack):
+        generator.check()
+    if isinstance(generator, InvalidSource):
         generator.components[0].check(generator.parameters)
     parts = generator.parts if isinstance(generator, Chain) else ()
     return [note for part in parts for note in part.prepare()]

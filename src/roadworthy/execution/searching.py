@@ -45,16 +45,23 @@ def _by_strength(
         levels = dict(zip(cases, strengths.tolist(), strict=True))
 
         def changed(value: Any, case: str, step: int) -> Any:
-            return at_strength(name, levels[case], circumstance.table).at_step(
-                value, seed, case, step
+            made = at_strength(
+                name,
+                levels[case],
+                circumstance.table,
+                fixed=circumstance.parameters,
+                base=circumstance.base,
             )
+            return made.at_step(value, seed, case, step)
 
         at = chunk.start + rows
         items = [data.inputs[i : i + 1][0] for i in at.tolist()]
         trace = plan.subject.run(Cases(cases, items, seed), {}, {circumstance.port: changed})
         return failed_rows(plan, trace[SYSTEM], at)
 
-    return smallest_crossing(fails, len(ids), highest=circumstance.strongest)
+    # Every level is scanned: a case that fails at one is found there at the latest.
+    highest = circumstance.strongest
+    return smallest_crossing(fails, len(ids), highest=highest, scan=2 * int(highest))
 
 
 def _by_attack(
@@ -65,7 +72,8 @@ def _by_attack(
     assert isinstance(attack, Attack)
     images = data.inputs[chunk.start : chunk.stop]
     labels = np.asarray(data.targets)[chunk.start : chunk.stop]
-    strength, found, at_zero = (np.zeros(len(ids)) for _ in range(3))
+    # What cannot be attacked has no right answer either.
+    strength, found, at_zero = np.zeros(len(ids)), np.zeros(len(ids)), np.ones(len(ids))
     resolution = 0.0
     for rows, given, truth, rngs in attack.batches(images, labels, plan.spec.seed, ids):
         part = smallest_epsilon(

@@ -231,7 +231,7 @@ def _without_nan(values: np.ndarray) -> np.ndarray:
         suspect = np.isnan(flat.sum(axis=1))
     sound = ~suspect
     sound[suspect] = ~np.isnan(flat[suspect]).any(axis=1)
-    return sound
+    return sound & (flat.shape[1] > 0)  # rows of no numbers: every case failed
 
 
 def _is_missing(item: Any) -> bool:

@@ -504,10 +504,12 @@ class Assessment(Strict):
         seen: set[str] = set()
         for i, group in enumerate(self.exclusive):
             for name in group:
-                if name not in stated or name in seen:
-                    what = "is in two groups" if name in seen else "is no circumstance"
+                if name not in stated:
+                    hint = did_you_mean(name, stated)
+                    raise self.error(("exclusive", i), f"{name!r} is no circumstance{hint}")
+                if name in seen:
                     raise self.error(
-                        ("exclusive", i), f"{name!r} {what}{did_you_mean(name, stated)}"
+                        ("exclusive", i), f"{name!r} is named twice; one group holds each"
                     )
                 seen.add(name)
             total = sum(stated[name] or 0.0 for name in group)
@@ -525,7 +527,9 @@ class Assessment(Strict):
             circumstance, place = self.circumstances[name], ("circumstances", name, "mixture")
             if not self.mixed(name):
                 raise self.error(
-                    place, "there is no circumstance with a transform and a probability"
+                    place,
+                    "there is no circumstance with a transform and a probability; "
+                    "add how often each is met in use",
                 )
             listed = circumstance.mixture
             for other in listed if isinstance(listed, list) else ():

@@ -20,7 +20,9 @@ from roadworthy.data.values import AUDIO, Audio
 TABLES = {"wang": [{"factor": f} for f in (0.8, 1.5, 2.0)]}
 
 
-@transform("speed", of=AUDIO, tables=TABLES, changes_shape=True, extra=("soxr", "audio"))
+@transform(
+    "speed", of=AUDIO, tables=TABLES, changes_shape=True, strength=False, extra=("soxr", "audio")
+)
 @on_waves
 def speed(audio: Audio, rng: np.random.Generator, *, factor: float) -> np.ndarray:
     """The recording is played faster or slower; its length and pitch change."""

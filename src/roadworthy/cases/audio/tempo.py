@@ -20,7 +20,14 @@ from roadworthy.data.values import AUDIO, Audio
 TABLES = {"wang": [{"factor": f} for f in (0.8, 1.5, 2.0)]}
 
 
-@transform("tempo", of=AUDIO, tables=TABLES, changes_shape=True, extra=("python_stretch", "audio"))
+@transform(
+    "tempo",
+    of=AUDIO,
+    tables=TABLES,
+    changes_shape=True,
+    strength=False,
+    extra=("python_stretch", "audio"),
+)
 @on_waves
 def tempo(audio: Audio, rng: np.random.Generator, *, factor: float) -> np.ndarray:
     """The recording is faster or slower at the same pitch; its length changes."""

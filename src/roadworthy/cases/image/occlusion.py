@@ -19,7 +19,7 @@ import numpy as np
 
 from roadworthy.cases.image.pixels import as_pixels, on_pixels, opencv, white
 from roadworthy.cases.transform import transform
-from roadworthy.data.loaders.files import image_files, read_image
+from roadworthy.data.loaders.files import image_files, located, read_image
 from roadworthy.data.values import IMAGE
 
 TABLES = {"plain": [{"share": s} for s in (0.05, 0.1, 0.18, 0.28, 0.4)]}
@@ -33,11 +33,11 @@ def occlusion(
     *,
     share: float,
     blocks: int = 4,
-    folder: str | None = None,
+    folder: Path | None = None,
 ) -> np.ndarray:
     """Blocks, or cut-outs from a folder, cover parts of the image."""
     hidden, (height, width) = image.copy(), image.shape[:2]
-    known = _cut_outs(folder) if folder else ()
+    known = _cut_outs(folder, _changed(folder)) if folder else ()
     for _ in range(blocks if share else 0):
         figure = known[int(rng.integers(len(known)))] if known else None
         aspect = figure.shape[0] / figure.shape[1] if figure is not None else rng.uniform(0.5, 2)
@@ -63,15 +63,21 @@ def _shown(figure: np.ndarray, under: np.ndarray) -> np.ndarray:
     return as_pixels(under + cover * (colour - under), under.dtype)
 
 
+def _changed(folder: Path) -> int:
+    return located(folder, base=Path(), what="folder", folder=True).stat().st_mtime_ns
+
+
 @functools.lru_cache(maxsize=8)
-def _cut_outs(folder: str) -> tuple[np.ndarray, ...]:
+def _cut_outs(folder: Path, changed: int) -> tuple[np.ndarray, ...]:
     """The pictures of a folder as RGBA from 0 to 1, in the order of their names."""
     found = []
-    for file in image_files(Path(folder)):
+    for file in image_files(folder):
         picture = read_image(file)
         if picture.ndim != 3 or picture.shape[2] != 4:
-            raise ValueError(f"occlusion: {file} has no alpha channel; cut-outs were expected")
+            raise ValueError(
+                f"occlusion: {file} has no alpha channel; save the cut-out as a PNG with transparency"
+            )
         found.append(picture / np.float32(white(picture.dtype)))
     if not found:
-        raise ValueError(f"occlusion: no image files in {folder}; cut-outs were expected")
+        raise ValueError(f"occlusion: no image files in {folder}; name a folder of cut-outs")
     return tuple(found)

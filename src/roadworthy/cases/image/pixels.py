@@ -199,7 +199,7 @@ def sound_image(image: Any) -> np.ndarray:
 
 def _out_of_range(darkest: float, lightest: float) -> str:
     if not (np.isfinite(darkest) and np.isfinite(lightest)):
-        return "the image has NaN or infinite pixels"
+        return "the image has NaN or infinite pixels; replace them, or leave the image out"
     return (
         f"the image has pixels from {darkest:g} to {lightest:g}; float pixels lie between 0 (black) and 1 (white): "
         "divide by the largest value"

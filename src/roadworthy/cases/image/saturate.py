@@ -22,7 +22,7 @@ _LEVELS = ((0.3, 0.0), (0.1, 0.0), (2.0, 0.0), (5.0, 0.1), (20.0, 0.2))
 TABLES = {"hendrycks": [{"factor": f, "plus": p} for f, p in _LEVELS]}
 
 
-@transform("saturate", of=IMAGE, tables=TABLES, colour_only=True)
+@transform("saturate", of=IMAGE, tables=TABLES, colour_only=True, strength=False)
 @on_pixels(factor=(0, None), plus=(0, 1))
 def saturate(
     image: np.ndarray, rng: np.random.Generator, *, factor: float, plus: float = 0.0

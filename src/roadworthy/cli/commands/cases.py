@@ -73,14 +73,21 @@ def _make(
     for f in done.frequencies:
         print(f"  {f.circumstance}: {f.achieved:.1%} (wanted {f.wanted:.1%})")
     if done.failed:
-        print(f"note: {done.failed:,} images could not be made")
+        first, why = next(iter(done.failed.items()))
+        print(f"note: {len(done.failed):,} images could not be made, the first is {first}: {why}")
 
 
 def _sheet(
-    image: Annotated[Path, Argument(help="A picture (PNG, JPEG, …).")],
+    image: Annotated[Path, Argument(help="A picture (PNG, JPEG, …), or a text (.txt).")],
     out: Annotated[Path, Option(help="The sheet, .png or .jpg.")] = Path("sheet.png"),
 ) -> None:
-    """Draw an image under every image transform at every level, on one contact sheet."""
+    """Draw an image under every image transform at every level, on one contact sheet.
+
+    A text (.txt) is printed before and after every text transform.
+    """
+    if image.suffix.lower() == ".txt":
+        _print_texts(image)
+        return
     from roadworthy.cases.image.pixels import opencv
     from roadworthy.cases.image.sheet import contact_sheet
     from roadworthy.data.loaders.files import read_image
@@ -95,3 +102,17 @@ def _sheet(
     _, content = cv2.imencode(out.suffix, sheet[:, :, ::-1], how)
     out.write_bytes(content.tobytes())
     print(f"every image transform at every level: {out}")
+
+
+def _print_texts(file: Path) -> None:
+    """A text before and after every text transform at every level."""
+    from roadworthy import registry
+    from roadworthy.cases.transform import every_level
+    from roadworthy.data.loaders.files import read_text
+
+    text = read_text(file).strip()
+    print(f"before: {text}")
+    for name, component in registry.components("transforms").items():
+        if component.traits["of"] == "text":
+            for made in every_level(name):
+                print(f"{name} {made.level:g}: {made.at_step(text, 0, file.name)}")
