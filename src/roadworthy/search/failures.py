@@ -28,6 +28,9 @@ Margin = Callable[
 ACCEPTED = 0.325  # the middle of the 20 to 45% of moves that the step of a cell is adapted to
 SCATTER = 1.0  # deviation of log steps: long and short ones explore a failure region of any shape
 AT_ONCE = 1000  # independent inputs of a cell held in memory
+CACHED = (
+    1 << 20
+)  # numbers that a CPU moves at once: what leaves its cache takes three times as long
 
 
 class CellEstimates(NamedTuple):
@@ -98,28 +101,35 @@ class Sampler:
         step = torch.ones(len(cells), dtype=x.dtype, device=x.device)
         return Particles(x, self.margin(x, cells), step, cells)
 
-    def moved(
-        self, start: Particles, level: Tensor, *, steps: int, gain: float
-    ) -> tuple[Particles, Tensor]:
-        """After Metropolis-Hastings moves that stay above the level of each cell; and their acceptance.
+    def move(self, now: Particles, level: Tensor, *, steps: int, gain: float) -> Tensor:
+        """Metropolis-Hastings moves, in place, that stay above the level of each cell; their acceptance.
 
         The step is adapted at every move, by `gain` times what the acceptance is off.
         """
         import torch
 
-        x, margin, step, cells = start
+        n = len(level) if now.x.is_cuda else max(1, CACHED // now.x[0].numel())
+        parts = zip(*(part.split(n) for part in (*now, level)), strict=True)
+        return torch.cat([self._moved(*part, steps=steps, gain=gain) for part in parts])
+
+    def _moved(
+        self, x: Tensor, margin: Tensor, step: Tensor, cells: Tensor, level: Tensor, **how: Any
+    ) -> Tensor:
+        import torch
+
         accepted = torch.zeros_like(step)
-        for _ in range(steps):
+        for _ in range(how["steps"]):
             scale = torch.empty_like(margin, dtype=step.dtype)
             scale.normal_(std=SCATTER, generator=self.generator).exp_().mul_(step.unsqueeze(1))
             tried = self.law.move(x, cells, scale.clamp_(max=1), self.generator)
             reached = self.margin(tried, cells)
             taken = reached > level.unsqueeze(1)
-            x = torch.where(taken.reshape(*taken.shape, *[1] * (x.ndim - 2)), tried, x)
-            margin = torch.where(taken, reached, margin)
+            torch.where(taken.reshape(*taken.shape, *[1] * (x.ndim - 2)), tried, x, out=x)
+            torch.where(taken, reached, margin, out=margin)
             share = taken.to(step.dtype).mean(1)
-            accepted, step = accepted + share / steps, adapted(step, share, gain)
-        return Particles(x, margin, step, cells), accepted
+            accepted += share / how["steps"]
+            step.copy_(next_step(step, share, how["gain"]))
+        return accepted
 
     def counted(self, cells: np.ndarray, draws: int, confidence: float) -> CellEstimates:
         """Monte Carlo estimates from `draws` independent inputs of each of some cells."""
@@ -142,7 +152,7 @@ class Sampler:
         return answer._replace(notes=(*answer.notes, *(f"Cell {c}: {why}." for c in flat)))
 
 
-def adapted(step: Tensor, accepted: Tensor, gain: float) -> Tensor:
+def next_step(step: Tensor, accepted: Tensor, gain: float) -> Tensor:
     """The next step of each cell: longer if too much was accepted, shorter if too little."""
     return (step * (gain * (accepted - ACCEPTED)).exp()).clamp(max=1.0)
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from roadworthy.registry import register
-from roadworthy.search.failures import CellEstimates, Margin, Particles, Sampler, adapted, bounded
+from roadworthy.search.failures import CellEstimates, Margin, Particles, Sampler, bounded, next_step
 from roadworthy.search.query import Tensor
 from roadworthy.statistics.arguments import Floats, tail_probability
 
@@ -95,12 +95,12 @@ def _after_death(
     each = torch.arange(len(level), device=level.device)
     chance = torch.rand(above.shape, generator=sampler.generator, device=level.device)
     other = (chance * above).argmax(1)
-    copy = now._replace(x=now.x[each, other, None], margin=now.margin[each, other, None])
-    born, accepted = sampler.moved(copy, level, steps=steps, gain=0.0)
+    born = now._replace(x=now.x[each, other, None], margin=now.margin[each, other, None])
+    accepted = sampler.move(born, level, steps=steps, gain=0.0)
     kept = due.reshape(-1, *[1] * (now.x.ndim - 2))
     now.x[each, lowest] = torch.where(kept, born.x[:, 0], now.x[each, lowest])
     now.margin[each, lowest] = torch.where(due, born.margin[:, 0], level)
-    return now._replace(step=adapted(now.step, accepted, GAIN))
+    return now._replace(step=next_step(now.step, accepted, GAIN))
 
 
 def _poisson_interval(counts: np.ndarray, tail: float) -> tuple[Floats, Floats]:

@@ -64,9 +64,10 @@ class UniformBox(_Cells):
         low, high = self.low[cells].unsqueeze(1), self.high[cells].unsqueeze(1)
         made = torch.empty_like(x).uniform_(-1, 1, generator=generator)
         made.mul_(high - low).mul_(_beside(step, x)).add_(x)
-        # A step is one width at most, so that one reflection at each face is enough.
-        torch.maximum(made, 2 * low - made, out=made)
-        return torch.minimum(made, 2 * high - made, out=made)
+        # A step is one width at most, so that one reflection at each face is enough. In place: memory
+        # for intermediate results took more time than the arithmetic.
+        made.sub_(low).abs_().sub_(high - low).abs_()
+        return torch.sub(high, made, out=made)
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,7 @@ def splitting(
             now = Particles(x, margins, now.step[some], now.cells[some])
             asked = particles * steps
             if len(rows):
-                now, _ = sampler.moved(now, level[some], steps=steps, gain=GAIN)
+                sampler.move(now, level[some], steps=steps, gain=GAIN)
         cells = found.reshape(runs, -1)
         flats, draws = np.flatnonzero(cells["flat"].any(0)), runs * particles * steps
         answer = _united(cells, particles, confidence)
