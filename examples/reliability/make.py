@@ -53,7 +53,11 @@ if __name__ == "__main__":
     points, labels = draw(600, EVEN, rng)
     np.savez(HERE / "weights.npz", **train(points, labels))
     np.savez(HERE / "reference.npz", points=points.astype(np.float32), labels=labels)
-    for name, n, labelled in (("operational", 6000, 500), ("test", 1000, 1000), ("calibration", 600, 600)):
+    for name, n, labelled in (
+        ("operational", 6000, 500),
+        ("test", 1000, 1000),
+        ("calibration", 600, 600),
+    ):
         points, labels = draw(n, MET, rng)
         labels[labelled:] = -1
         np.savez(HERE / f"{name}.npz", points=points.astype(np.float32), labels=labels)
