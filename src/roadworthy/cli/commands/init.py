@@ -155,7 +155,9 @@ def draft(file: str, name: str, subject: Discovery, data: Discovery, base: Path)
             * bool(data.classes)
         ),
         *_prepared(
-            *preparation_at(subject, base), asked=TASKS[task].input is IMAGE, keys=subject.keys
+            *preparation_at(subject, base),
+            asked=TASKS[task].input is IMAGE and not data.vectors,
+            keys=subject.keys,
         ),
         '  # version: "1.0"',
         "",
