@@ -210,6 +210,13 @@ MEANING = {
 }
 
 
+def _order_from(spec: Assessment) -> str:
+    if spec.classes:
+        return "from `classes` under `subject`"
+    listed = spec.data.classes or spec.data.test.get("classes")
+    return "from `data.classes`" if listed else "inferred from the labels of the test data"
+
+
 def readme(
     spec: Assessment,
     kind: Kind,
@@ -239,7 +246,10 @@ def readme(
         "cases.csv lists them: id, file, sample, circumstance (empty: unchanged), level, group. Use the ids exactly as they stand.",
         *how,
         *(
-            [f"Classes, in the order of scores: {', '.join(spec.classes or classes or ())}."]
+            [
+                f"Classes, in the order of scores ({_order_from(spec)}): "
+                f"{', '.join(spec.classes or classes or ())}."
+            ]
             * bool(classes)
         ),
         "Inputs are as the system would get them: do not augment, select or reorder by label; preprocess as in use.",

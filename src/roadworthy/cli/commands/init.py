@@ -151,7 +151,9 @@ def draft(file: str, name: str, subject: Discovery, data: Discovery, base: Path)
         f"  task: {task}",
         *(f"  {key}: {_plain(content)}" for key, content in subject.keys.items()),
         *(
-            [f"  # classes: {_plain([*data.classes])}   # outputs, in their order; assumed"]
+            [
+                f"  # classes: {_plain([*data.classes])}   # outputs, in their order; assumed from the labels"
+            ]
             * bool(data.classes)
         ),
         *_prepared(
