@@ -92,7 +92,7 @@ def test_the_content_of_a_file_as_a_mapping(tmp_path, monkeypatch):
     ("given", "kind", "says"),
     [
         ((3,), SpecError, "assess takes a path, a mapping, or a model"),
-        ((object(), X, Y), SubjectError, "has no predict_proba and cannot be called"),
+        ((object(), X, Y), SubjectError, "cannot be called"),
         ((Forest(), X, Y[:5]), DataError, "one target a row"),
     ],
 )
