@@ -17,8 +17,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from roadworthy import registry
-from roadworthy.measures.scored import Scored
+from roadworthy.measures.scored import Scored, answered
 from roadworthy.registry import Component, RegistryError
 from roadworthy.subject.adapters.loading import resolve_path
 
@@ -61,11 +63,20 @@ def own_component(room: str, name: str, base: Path) -> Component:
 
 
 def _counted(function: Callable[..., Any]) -> Callable[..., Scored]:
-    """A measure of a function that gives one outcome a case."""
+    """A measure of a function that gives one outcome a case; it is not asked about cases without an answer."""
 
     def measure(outputs: Any, targets: Any) -> Scored:
-        return Scored.proportion(function(outputs, targets))
+        silent = isinstance(outputs, np.ndarray) and not outputs.size  # no case has an answer
+        there = np.flatnonzero(answered(outputs)) if not silent else np.array([], dtype=int)
+        right = np.zeros(len(outputs))  # no answer is wrong
+        if len(there):
+            right[there] = function(_rows(outputs, there), _rows(targets, there))
+        return Scored.proportion(right)
 
     measure.__doc__ = function.__doc__ or f"Share of cases for which {function.__name__} is true."
     measure.__module__ = function.__module__
     return measure
+
+
+def _rows(values: Any, rows: np.ndarray) -> Any:
+    return values[rows] if isinstance(values, np.ndarray) else [values[i] for i in rows]
