@@ -188,6 +188,6 @@ def test_labels_that_are_positions_leave_no_output_over(tmp_path):
         )
         return path
 
-    with pytest.raises(SpecError, match="11 scores a case, and the labels are 0 to 9, 10 classes"):
+    with pytest.raises(SpecError, match="11 scores a case, and the 10 labels are 0 to 9"):
         assess(saved(list(range(10)), 11))
     assert assess(saved([0, 1, 3], 4)).finding("accuracy").value == 1.0

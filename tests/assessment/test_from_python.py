@@ -56,7 +56,7 @@ def test_a_classifier_that_only_predicts_and_a_function_of_many_rows(tmp_path, m
     assert assess(Machine(), X, Y).finding("accuracy").value == right < 1.0
     many = assess(Forest().predict_proba, X, Y, classes=["malignant", "benign"])
     assert many.finding("accuracy").value == 1.0
-    with pytest.raises(SubjectError, match="of one input or of many"):
+    with pytest.raises(SubjectError, match="a classifier, or a function"):
         assess(object(), X, Y)
 
 

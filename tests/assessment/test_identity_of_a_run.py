@@ -160,7 +160,7 @@ def test_torchscript_is_opened_unseen_and_computed_again(tmp_path):
     [
         ("import torch\nm = torch.jit.load('m.ts')", ["torch.jit"]),
         ("from torch.export import load", ["torch.export"]),
-        ("import importlib\no = importlib.import_module('onnxruntime')", ["onnxruntime"]),
+        ("from onnxruntime import InferenceSession", ["onnxruntime"]),
         ("import ctypes, cv2", ["ctypes", "cv2"]),
         ("import pyarrow.parquet", ["pyarrow"]),
         ("import json, numpy as np, torch, roadworthy\nw = np.load('w.npy')", []),

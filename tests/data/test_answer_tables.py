@@ -197,7 +197,7 @@ def test_whole_numbers_written_with_a_point_are_classes(tmp_path):
     found = read_answers(path)
     assert (found.task, found.classes) == ("classification", ("0", "1", "2"))
     assert found.answers.tolist() == [0, 1, 1]
-    assert "Labels are read as classes; --task regression reads them as numbers." in found.notes
+    assert "Task: classification, as labels are numbers; --task decides." in found.notes
     path.write_text("y_true,y_pred\n0.0,0\n1.5,1\n2.0,1\n")
     assert read_answers(path).truth.tolist() == [0.0, 1.5, 2.0]
 

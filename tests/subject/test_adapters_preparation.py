@@ -77,4 +77,4 @@ def test_rows_of_features_are_not_scaled_unless_asked():
     np.testing.assert_array_equal(InputPreparation()(rows), rows.astype(np.float32))
     got = InputPreparation(scale=2, mean=(1.0, 2.0, 3.0), std=4.0)(list(rows))
     np.testing.assert_allclose(got, (rows / 2 - [1, 2, 3]) / 4, rtol=1e-5)
-    assert InputPreparation().facts(rows=True)["features"] == "as they are"
+    assert InputPreparation().facts(rows=True)["range"] == "features as they are"

@@ -210,13 +210,6 @@ MEANING = {
 }
 
 
-def _order_from(spec: Assessment) -> str:
-    if spec.classes:
-        return "from `classes` under `subject`"
-    listed = spec.data.classes or spec.data.test.get("classes")
-    return "from `data.classes`" if listed else "inferred from the labels of the test data"
-
-
 def readme(
     spec: Assessment,
     kind: Kind,
@@ -240,6 +233,9 @@ def readme(
     ]
     if output not in ANSWERS:
         place, how = "masks/", ["Answer with PNG files of class indices: masks/CASE ID.png."]
+    listed = spec.data.classes or spec.data.test.get("classes")
+    order = "from `data.classes`" if listed else "inferred from the labels of the test data"
+    order = "from `classes` under `subject`" if spec.classes else order
     lines = [
         f"{cases} cases of the assessment {spec.title!r} ({spec.task.name}). Answer each of them and send the answers back.",
         f"Inputs: {INPUTS[kind.name]}.",
@@ -247,8 +243,7 @@ def readme(
         *how,
         *(
             [
-                f"Classes, in the order of scores ({_order_from(spec)}): "
-                f"{', '.join(spec.classes or classes or ())}."
+                f"Classes, in the order of scores ({order}): {', '.join(spec.classes or classes or ())}."
             ]
             * bool(classes)
         ),

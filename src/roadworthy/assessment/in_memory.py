@@ -1,8 +1,7 @@
 """A model and arrays as a subject and its test data: ``roadworthy.assess(model, X, y)``.
 
-A classifier like scikit-learn's (`predict_proba`, or `predict` and `classes_`), one that predicts numbers (`predict`),
-or any callable that answers one input or many. Nothing is known of what a model in memory holds, so its answers are not
-kept for another process.
+A classifier like scikit-learn's (`predict_proba`, or `predict` and `classes_`), one that predicts numbers, or any callable
+of one input or of many. Nothing is known of what a model in memory holds, so its answers are not kept for another process.
 
 >>> y = np.array(["cat", "dog"])
 >>> subject, data = in_memory(lambda x: [1.0, 0.0], np.zeros((2, 4)), y)
@@ -69,10 +68,9 @@ def _answering(model: Any, numbers: bool, classes: Sequence[Any] | None) -> Call
     whole = getattr(model, "predict", None) if numbers else _scoring(model)
     if whole is None and not callable(model):
         raise SubjectError(
-            f"{type(model).__name__} has no predict_proba, no predict with classes_, and cannot be called; give a "
-            "classifier, or a function of one input or of many"
+            f"{type(model).__name__} has no predict_proba, and cannot be called; give a classifier, or a function"
         )
-    whole = whole or _Callable(model)
+    whole = whole or _one_or_many(model)
 
     def answer(inputs: Any) -> Any:
         found = whole(np.asarray(inputs))
@@ -94,23 +92,22 @@ def _scoring(model: Any) -> Callable[[Any], Any] | None:
     return None
 
 
-class _Callable:
-    """A function of one input, or of many: of many if it fails on the first input alone and answers all."""
+def _one_or_many(model: Any) -> Callable[[Any], Any]:
+    """A function of one input, or of many: of many if it fails on the first alone and not on all."""
+    many = getattr(model, "batched", None)
 
-    def __init__(self, model: Any) -> None:
-        self.model, self.many = model, getattr(model, "batched", None)
+    def answers(inputs: Any) -> Any:
+        nonlocal many
+        if many is None and len(inputs) > 1:
+            many = _fails(model, inputs[0]) and not _fails(model, inputs)
+        return model(inputs) if many else [model(row) for row in inputs]
 
-    def __call__(self, inputs: np.ndarray) -> Any:
-        if self.many is None and len(inputs) > 1:
-            self.many = self._takes_many(inputs)
-        return self.model(inputs) if self.many else [self.model(row) for row in inputs]
+    return answers
 
-    def _takes_many(self, inputs: np.ndarray) -> bool:
-        try:
-            self.model(inputs[0])
-        except Exception:
-            try:
-                return len(self.model(inputs)) == len(inputs)
-            except Exception:
-                return False  # the error of a single input is the one to read
-        return False
+
+def _fails(model: Any, given: Any) -> bool:
+    try:
+        model(given)
+    except Exception:
+        return True
+    return False

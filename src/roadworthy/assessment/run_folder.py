@@ -32,6 +32,7 @@ from roadworthy.data.values import (
     LABEL,
     MASK,
     TEXT,
+    VECTOR,
     Boxes,
     Episode,
     Tracks,
@@ -183,7 +184,7 @@ def _subject_record(plan: Plan) -> SubjectRecord:
         classes=list(order.names) if order else [],
         class_order=order.source if order else "",
         class_order_given=order is None or order.given,
-        preparation=prepare.facts(rows=_are_rows(plan)) if prepare else {},
+        preparation=prepare.facts(rows=plan.data["test"].input_kind is VECTOR) if prepare else {},
         preparation_assumed=prepare is not None and _assumed(plan.spec),
         task=plan.spec.subject.get("task", ""),
         adapter=plan.spec.adapter,
@@ -201,10 +202,6 @@ def _subject_record(plan: Plan) -> SubjectRecord:
         files=[_file_record(place, seen[place], plan.spec.base) for place in seen],
         not_identified=[f"The subject {what}. {_vouched(plan)}" for what in plan.not_identified],
     )
-
-
-def _are_rows(plan: Plan) -> bool:
-    return next((np.ndim(x) == 1 for x in plan.data["test"].inputs[:1]), False)
 
 
 def _vouched(plan: Plan) -> str:

@@ -93,10 +93,7 @@ def higher_is_riskier(component: Component) -> Iterator[str]:
 
 
 def far_rows_are_riskier(component: Component) -> Iterator[str]:
-    """If it reads a layer: rows far from all that it was fitted on are above typical ones.
-
-    One that declares ``far_is_riskier = False`` reads evidence for a class: rows without one are above typical ones.
-    """
+    """If it reads a layer: far rows are above typical ones; with ``far_is_riskier = False``, those without a class."""
     for supervisor, trace in _tries(component):
         if not any(isinstance(need, Layer) for need in supervisor.needs):
             continue

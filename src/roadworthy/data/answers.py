@@ -109,13 +109,9 @@ def read_answers(
     predicted = columns[found["prediction"]] if "prediction" in found else []
     if task is None:
         task = _task(truth, predicted, bool(scored))
-        _refuse_one_probability(path, ids, truth, predicted, task)
-        if all(_is_number(word) for word in truth):
-            ways = {"classification": "classes", "regression": "numbers"}
-            (other,) = set(ways) - {task}
-            notes.append(
-                f"Labels are read as {ways[task]}; --task {other} reads them as {ways[other]}."
-            )
+        _refuse_one_probability(path, truth, predicted, task)
+        if all(map(_is_number, truth)):
+            notes.append(f"Task: {task}, as labels are numbers; --task decides.")
     used = {*found.values(), *scored.values()}
     rest = {name: cells for name, cells in columns.items() if name not in used}
     own, more = _group(group, rest, path)
@@ -304,16 +300,14 @@ def _task(truth: Sequence[str], predicted: Sequence[str], scored: bool) -> str:
 
 
 def _refuse_one_probability(
-    path: Path, ids: Sequence[str], truth: Sequence[str], predicted: Sequence[str], task: str
+    path: Path, truth: Sequence[str], predicted: Sequence[str], task: str
 ) -> None:
-    """Refuse labels 0 and 1 beside a probability: which class it is of, and where it is cut, is not guessed."""
-    if task != "regression" or set(truth) != {"0", "1"}:
-        return
-    shares = [i for i, word in enumerate(predicted) if _is_number(word) and 0 < float(word) < 1]
-    if shares and all(_is_number(word) and 0 <= float(word) <= 1 for word in predicted):
+    """Labels 0 and 1 beside a number between: which class it is of, and where it is cut, is not guessed."""
+    shares = all(_is_number(word) and 0 <= float(word) <= 1 for word in predicted)
+    if task == "regression" and shares and set(truth) == {"0", "1"}:
         raise DataError(
-            f"{path.name}: id {ids[shares[0]]!r} has the prediction {predicted[shares[0]]}, and labels are 0 and 1; give "
-            "the class as prediction, or the probabilities as columns p_0 and p_1; --task regression reads numbers"
+            f"{path.name}: labels are 0 and 1, and predictions lie between, such as {predicted[0]}; predict a class, "
+            "or give the probabilities as columns p_0 and p_1; --task regression reads numbers"
         )
 
 

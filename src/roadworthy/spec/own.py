@@ -66,17 +66,16 @@ def _counted(function: Callable[..., Any]) -> Callable[..., Scored]:
     """A measure of a function that gives one outcome a case; it is not asked about cases without an answer."""
 
     def measure(outputs: Any, targets: Any) -> Scored:
-        silent = isinstance(outputs, np.ndarray) and not outputs.size  # no case has an answer
-        there = np.flatnonzero(answered(outputs)) if not silent else np.array([], dtype=int)
         right = np.zeros(len(outputs))  # no answer is wrong
+        there = np.flatnonzero(answered(outputs) & bool(getattr(outputs, "size", 1)))
         if len(there):
-            right[there] = function(_rows(outputs, there), _rows(targets, there))
+            given = (
+                v[there] if isinstance(v, np.ndarray) else [v[i] for i in there]
+                for v in (outputs, targets)
+            )
+            right[there] = function(*given)
         return Scored.proportion(right)
 
     measure.__doc__ = function.__doc__ or f"Share of cases for which {function.__name__} is true."
     measure.__module__ = function.__module__
     return measure
-
-
-def _rows(values: Any, rows: np.ndarray) -> Any:
-    return values[rows] if isinstance(values, np.ndarray) else [values[i] for i in rows]

@@ -232,10 +232,7 @@ def watching(evidence: SubjectEvidence) -> Iterator[None]:
 
 
 def native_libraries(files: Iterable[Path]) -> list[str]:
-    """What these Python files use that may open files without Python's knowledge.
-
-    An installed package counts if it, or one that it requires, has native code and is not `SEEN`.
-    """
+    """What these Python files use that may open files by itself: packages that have, or require, native code not `SEEN`."""
     found: set[str] = set()
     for file in files:
         if file.suffix != ".py":
@@ -245,33 +242,20 @@ def native_libraries(files: Iterable[Path]) -> list[str]:
         except (OSError, SyntaxError, ValueError):
             continue
         for node in ast.walk(tree):
-            found.update(_used(node))
+            if isinstance(node, ast.Import):
+                found |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                found.add(node.module if node.module in UNSEEN else node.module.split(".")[0])
+            elif isinstance(node, ast.Attribute) and node.attr == "load":
+                found.add(f"torch.{ast.unparse(node.value).rpartition('.')[2]}")
     return sorted(filter(_may_open_unseen, found))
-
-
-def _used(node: ast.AST) -> Iterator[str]:
-    """The packages that a piece of code imports, and the parts of torch that read files natively."""
-    if isinstance(node, ast.Import):
-        yield from (alias.name.split(".")[0] for alias in node.names)
-    elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-        yield node.module if node.module in UNSEEN else node.module.split(".")[0]
-    elif isinstance(node, ast.Attribute) and node.attr == "load":
-        yield f"torch.{getattr(node.value, 'attr', getattr(node.value, 'id', ''))}"
-    elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
-        called = getattr(node.func, "attr", getattr(node.func, "id", ""))
-        if called in ("import_module", "__import__"):
-            yield str(node.args[0].value).split(".")[0]
 
 
 @cache
 def _may_open_unseen(name: str) -> bool:
-    if name in UNSEEN:
-        return True
-    if name in sys.stdlib_module_names or name in SEEN or "." in name:
-        return False
-    sources = metadata.packages_distributions().get(name)
-    if sources is None:  # installed without a record of its files
-        return _is_known(getattr(sys.modules.get(name), "__file__", None) or "")
+    if name in UNSEEN or name in sys.stdlib_module_names or name in SEEN or "." in name:
+        return name in UNSEEN
+    sources = metadata.packages_distributions().get(name, ())
     return any(_has_native_code(source, set()) for source in sources)
 
 
@@ -284,7 +268,6 @@ def _has_native_code(distribution: str, asked: set[str]) -> bool:
         files, required = metadata.files(name) or (), metadata.requires(name) or ()
     except metadata.PackageNotFoundError:
         return False
-    if any(".so" in file.suffixes or file.suffix in (".pyd", ".dylib") for file in files):
-        return True
-    needed = (re.match(r"[\w.-]+", one) for one in required if "extra ==" not in one)
-    return any(_has_native_code(one[0], asked) for one in needed if one)
+    needed = (re.split(r"[^\w.-]", one)[0] for one in required if "extra ==" not in one)
+    native = any({".so", ".pyd", ".dylib"} & {*file.suffixes} for file in files)
+    return native or any(_has_native_code(one, asked) for one in needed)

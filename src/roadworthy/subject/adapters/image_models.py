@@ -244,17 +244,11 @@ class InputPreparation:
 
     def facts(self, *, rows: bool = False) -> dict[str, str]:
         """What happens to an image, or to a row of features, for the report."""
-        if rows:
-            scale = "as they are" if self.scale is None else f"features / {self.scale:g}"
-            return {
-                "features": scale,
-                "mean": "0" if self.mean is None else str(self.mean),
-                "deviation": "1" if self.std is None else str(self.std),
-                "type": self.dtype,
-            }
-        range_ = "pixels as they are" if self.dtype == "uint8" else "pixels over white: 0 to 1"
-        return {
-            "range": range_ if self.scale is None else f"pixels / {self.scale:g}",
+        what = "features" if rows else "pixels"
+        plain = rows or self.dtype == "uint8"
+        range_ = f"{what} as they are" if plain else "pixels over white: 0 to 1"
+        facts = {
+            "range": range_ if self.scale is None else f"{what} / {self.scale:g}",
             "mean": "0" if self.mean is None else str(self.mean),
             "deviation": "1" if self.std is None else str(self.std),
             "layout": self.layout,
@@ -263,6 +257,7 @@ class InputPreparation:
             "size": "as in the image",
             "type": self.dtype,
         }
+        return {k: facts[k] for k in ("range", "mean", "deviation", "type")} if rows else facts
 
     def __call__(self, images: Sequence[Any] | np.ndarray) -> np.ndarray:
         """The batch, (n, c, h, w) or (n, h, w, c), or rows of features (n, columns); images that

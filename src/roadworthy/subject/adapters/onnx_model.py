@@ -357,17 +357,18 @@ def _output_name(session: Any, kind: Kind, wanted: str | None) -> str:
         raise SubjectError(
             f"the model has no output {wanted!r}{did_you_mean(wanted, names)}; it has: {', '.join(names)}"
         )
-    if kind is not CLASS_SCORES:
-        return wanted or names[0]
     # A classifier made by scikit-learn gives its labels first, which are no scores.
-    scores = [o.name for o in session.get_outputs() if o.type in TENSORS]
-    if not scores or (wanted or scores[0]) not in scores:
+    floats = [
+        o.name for o in session.get_outputs() if kind is not CLASS_SCORES or o.type in TENSORS
+    ]
+    chosen = wanted or (floats or names)[0]
+    if chosen not in floats:
         types = ", ".join(f"{o.name} of {o.type}" for o in session.get_outputs())
         raise SubjectError(
             f"class scores are a tensor of floats, and the model gives {types}; "
             "export it with one, with skl2onnx by options={'zipmap': False}"
         )
-    return wanted or scores[0]
+    return chosen
 
 
 def _beside(file: Path) -> list[Path]:
