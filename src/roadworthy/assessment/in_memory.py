@@ -12,6 +12,7 @@ of one input or of many. Nothing is known of what a model in memory holds, so it
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -70,7 +71,7 @@ def _answering(model: Any, numbers: bool, classes: Sequence[Any] | None) -> Call
         raise SubjectError(
             f"{type(model).__name__} has no predict_proba, and cannot be called; give a classifier, or a function"
         )
-    whole = whole or _one_or_many(model)
+    whole = whole or _Callable(model, getattr(model, "batched", None))
 
     def answer(inputs: Any) -> Any:
         found = whole(np.asarray(inputs))
@@ -92,17 +93,17 @@ def _scoring(model: Any) -> Callable[[Any], Any] | None:
     return None
 
 
-def _one_or_many(model: Any) -> Callable[[Any], Any]:
+@dataclass
+class _Callable:
     """A function of one input, or of many: of many if it fails on the first alone and not on all."""
-    many = getattr(model, "batched", None)
 
-    def answers(inputs: Any) -> Any:
-        nonlocal many
-        if many is None and len(inputs) > 1:
-            many = _fails(model, inputs[0]) and not _fails(model, inputs)
-        return model(inputs) if many else [model(row) for row in inputs]
+    model: Any
+    many: bool | None
 
-    return answers
+    def __call__(self, inputs: Any) -> Any:
+        if self.many is None and len(inputs) > 1:
+            self.many = _fails(self.model, inputs[0]) and not _fails(self.model, inputs)
+        return self.model(inputs) if self.many else [self.model(row) for row in inputs]
 
 
 def _fails(model: Any, given: Any) -> bool:
