@@ -172,3 +172,22 @@ def test_labels_that_are_one_number_written_twice_are_refused(tmp_path):
     )
     with pytest.raises(SpecError, match="'01' and '1' are one number"):
         assess(path)
+
+
+def test_labels_that_are_positions_leave_no_output_over(tmp_path):
+    def saved(labels: list[int], outputs: int) -> Path:
+        rows = np.repeat(labels, 20)
+        np.savez(tmp_path / "test.npz", images=np.stack([rows, rows], 1) * 1.0, labels=rows)
+        (tmp_path / "subject.py").write_text(
+            f"import numpy as np\ndef predict(x):\n    return np.eye({outputs})[int(x[0])]\n"
+        )
+        path = tmp_path / "assessment.yaml"
+        path.write_text(
+            "subject: {task: classification, python: subject.py:predict}\n"
+            "data: {test: {npz: test.npz}}\n"
+        )
+        return path
+
+    with pytest.raises(SpecError, match="11 scores a case, and the 10 labels are 0 to 9"):
+        assess(saved(list(range(10)), 11))
+    assert assess(saved([0, 1, 3], 4)).finding("accuracy").value == 1.0

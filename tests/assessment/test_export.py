@@ -196,6 +196,20 @@ def test_a_broken_image_is_left_out_and_named(tmp_path):
     assert "1 cases could not be made" in (tmp_path / "out/README.txt").read_text()
 
 
+def test_the_order_of_scores_is_said_with_its_source(tmp_path):
+    for name in ("x/1.png", "y/2.png"):
+        (tmp_path / "img" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "img" / name).write_bytes(encode_png(np.zeros((4, 4), np.uint8)))
+    says = {
+        "": "(inferred from the labels of the test data): x, y.",
+        ", classes: [y, x]": "(from `classes` under `subject`): y, x.",
+    }
+    for number, (more, line) in enumerate(says.items()):
+        text = f"subject: {{task: classification, predictions: later.jsonl{more}}}\ndata: {{test: {{image_folder: img}}}}\n"
+        export(read(tmp_path, text), tmp_path / f"out{number}")
+        assert line in (tmp_path / f"out{number}/README.txt").read_text()
+
+
 def test_reference_cases_are_exported_when_a_supervisor_learns_from_answers(tmp_path):
     spec = read(
         tmp_path,

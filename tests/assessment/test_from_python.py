@@ -43,6 +43,23 @@ def test_a_callable_without_an_order_of_its_own_is_checked(tmp_path, monkeypatch
         assess(lambda x: [x[0] > 0, x[0] <= 0], X, Y)
 
 
+def test_a_classifier_that_only_predicts_and_a_function_of_many_rows(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    class Machine:
+        classes_ = np.array(["malignant", "benign"])
+
+        def predict(self, rows):
+            return np.where(np.asarray(rows)[:, 0] > 0.1, "malignant", "benign")
+
+    right = float((Machine().predict(X) == Y).mean())
+    assert assess(Machine(), X, Y).finding("accuracy").value == right < 1.0
+    many = assess(Forest().predict_proba, X, Y, classes=["malignant", "benign"])
+    assert many.finding("accuracy").value == 1.0
+    with pytest.raises(SubjectError, match="a classifier, or a function"):
+        assess(object(), X, Y)
+
+
 def test_numbers_and_images(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
@@ -75,7 +92,7 @@ def test_the_content_of_a_file_as_a_mapping(tmp_path, monkeypatch):
     ("given", "kind", "says"),
     [
         ((3,), SpecError, "assess takes a path, a mapping, or a model"),
-        ((object(), X, Y), SubjectError, "has no predict_proba and cannot be called"),
+        ((object(), X, Y), SubjectError, "cannot be called"),
         ((Forest(), X, Y[:5]), DataError, "one target a row"),
     ],
 )

@@ -11,7 +11,13 @@ import pytest
 import torch
 
 from roadworthy import assess
-from roadworthy.subject.identity import ABSENT, LISTING, SubjectEvidence, watching
+from roadworthy.subject.identity import (
+    ABSENT,
+    LISTING,
+    SubjectEvidence,
+    native_libraries,
+    watching,
+)
 from roadworthy.subject.module import SubjectError
 
 LOADED = {
@@ -128,6 +134,61 @@ def test_a_library_that_opens_files_unseen_needs_a_list_of_files(tmp_path):
     assert outcome(path) == (1.0, 60) and outcome(path) == (1.0, 0)
     weights(tmp_path, 1.0)
     assert outcome(path)[1] == 60
+
+
+def test_torchscript_is_opened_unseen_and_computed_again(tmp_path):
+    class Weight(torch.nn.Module):
+        def __init__(self, value: float):
+            super().__init__()
+            self.w = torch.nn.Parameter(torch.tensor([value]))
+
+        def forward(self):
+            return self.w
+
+    torch.jit.script(Weight(0.0)).save(tmp_path / "w.ts")
+    code = "import torch; w = torch.jit.load(str(HERE / 'w.ts'))().detach().numpy()"
+    path = written(tmp_path, code, when="loads")
+    assert outcome(path) == (1.0, 60)
+    torch.jit.script(Weight(1.0)).save(tmp_path / "w.ts")
+    run = assess(path)
+    assert run.finding("accuracy").value == 0.0 and run.record.cases.computed == 60
+    assert "torch.jit" in run.record.subject.not_identified[0]
+
+
+@pytest.mark.parametrize(
+    ("code", "unseen"),
+    [
+        ("import torch\nm = torch.jit.load('m.ts')", ["torch.jit"]),
+        ("from torch.export import load", ["torch.export"]),
+        ("from onnxruntime import InferenceSession", ["onnxruntime"]),
+        ("import ctypes, cv2", ["ctypes", "cv2"]),
+        ("import pyarrow.parquet", ["pyarrow"]),
+        ("import json, numpy as np, torch, roadworthy\nw = np.load('w.npy')", []),
+        ("import yaml\nimport jinja2", []),
+    ],
+)
+def test_native_code_that_may_open_files_is_found_in_the_source(tmp_path, code, unseen):
+    (tmp_path / "subject.py").write_text(code)
+    assert native_libraries([tmp_path / "subject.py"]) == unseen
+
+
+def test_a_package_counts_for_the_native_code_that_it_requires(tmp_path, monkeypatch):
+    about = tmp_path / "zoo-1.0.dist-info"
+    about.mkdir()
+    (tmp_path / "zoo.py").write_text("")
+    needs = "Requires-Dist: safetensors>=0.4\nRequires-Dist: absent-package; extra == 'all'\n"
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: zoo\nVersion: 1.0\n{needs}")
+    (about / "RECORD").write_text("zoo.py,,\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "subject.py").write_text("import zoo")
+    assert native_libraries([tmp_path / "subject.py"]) == ["zoo"]
+
+
+def test_a_program_that_is_started_late_stays_named_when_answers_are_used_again(tmp_path):
+    code = f"import subprocess; subprocess.run([{sys.executable!r}, '-c', '']); w = [0]"
+    path = written(tmp_path, code, subject=', version: "1.0"')
+    said = [assess(path).record.subject.not_identified for _ in range(2)]
+    assert said[0] == said[1] and "vouched for by version 1.0" in said[0][0]
 
 
 def test_a_file_that_changes_during_the_run_leaves_nothing(tmp_path):

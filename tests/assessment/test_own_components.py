@@ -65,6 +65,15 @@ def test_they_are_used_by_name_wherever_work_runs(folder, workers):
     assert clean == pytest.approx(1 - np.abs(1 - 2 * means), abs=1e-6)
 
 
+def test_a_case_without_an_answer_is_wrong_by_a_measure_of_ones_own(folder):
+    """The largest of scores that are all NaN is the first, which must not be taken for an answer."""
+    (folder / "subject.py").write_text(
+        "import numpy as np\ndef predict(x):\n    p = float(np.mean(x)) / 255\n"
+        "    if p < 0.5:\n        raise ValueError('too dark')\n    return [1 - p, p]\n"
+    )
+    assert assess(folder / "assessment.yaml").finding("first_half").value == 0.5
+
+
 def test_their_code_is_part_of_what_is_kept(folder):
     first = assess(folder / "assessment.yaml")
     assert assess(folder / "assessment.yaml").record.cases.computed == 0

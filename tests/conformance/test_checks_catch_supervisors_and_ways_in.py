@@ -193,7 +193,7 @@ def test_passes_and_scores_are_made_up_and_their_direction_is_checked(broken, na
     [
         (Input(), lambda c: c.std(axis=(1, 2))),
         (Gradient("ones_input"), lambda c: c),
-        (Layer("early", "max"), lambda c: c[:, 0]),
+        (Layer("early", "max"), lambda c: np.linalg.norm(c, axis=1)),
     ],
 )
 def test_inputs_gradients_and_layers_are_made_up(broken, request_, read):
@@ -202,13 +202,21 @@ def test_inputs_gradients_and_layers_are_made_up(broken, request_, read):
     assert broken("supervisors", noisy, "noisy") == {"scores_a_row_by_itself"}
 
 
-@pytest.mark.parametrize("name", ["mahalanobis", "knn", "kde", "dsa"])
+@pytest.mark.parametrize("name", ["mahalanobis", "knn", "kde", "dsa", "dlpra_knn", "vim"])
 def test_a_turned_or_constant_supervisor_of_a_layer(broken, name):
     right = registry.get("supervisors", name).build
     for word, by in (("turned", -1.0), ("constant", 0.0)):
         score = lambda self, trace, by=by: by * right.score(self, trace)  # noqa: E731
         wrong = type("Wrong", (right,), {"__doc__": "Turned.", "score": score})
         assert broken("supervisors", wrong, word) == {"far_rows_are_riskier"}
+
+
+def test_a_turned_distance_from_one_centre_is_caught(broken):
+    """Rows between the classes are near the centre, so that they alone do not show it."""
+    centre = of_column(Layer("early", "mean"), lambda c: np.linalg.norm(c, axis=1))
+    turned = of_column(Layer("early", "mean"), lambda c: -np.linalg.norm(c, axis=1))
+    assert broken("supervisors", centre) == set()
+    assert broken("supervisors", turned, "turned") == {"far_rows_are_riskier"}
 
 
 def test_a_supervisor_of_boxes_is_tried_on_boxes(broken):

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from roadworthy.data.answers import read_answers
+from roadworthy.data.loaders.predictions import predictions
 from roadworthy.data.samples import DataError
 
 ROWS = [
@@ -188,3 +189,34 @@ def test_the_row_numbers_that_pandas_writes_are_no_column(tmp_path):
     file.write_text(",id,label,prediction\n0,a,cat,cat\n1,b,dog,cat\n")
     found = read_answers(file)
     assert found.ids == ["a", "b"] and not found.metadata
+
+
+def test_whole_numbers_written_with_a_point_are_classes(tmp_path):
+    path = tmp_path / "answers.csv"
+    path.write_text("y_true,y_pred\n0.0,0\n1.0,1\n2.0,1\n")
+    found = read_answers(path)
+    assert (found.task, found.classes) == ("classification", ("0", "1", "2"))
+    assert found.answers.tolist() == [0, 1, 1]
+    assert "Task: classification, as labels are numbers; --task decides." in found.notes
+    path.write_text("y_true,y_pred\n0.0,0\n1.5,1\n2.0,1\n")
+    assert read_answers(path).truth.tolist() == [0.0, 1.5, 2.0]
+
+
+def test_one_probability_for_two_classes_is_refused_with_the_cure(tmp_path):
+    path = tmp_path / "answers.csv"
+    path.write_text("y_true,y_pred\n0,0.1\n1,0.8\n1,0.4\n")
+    with pytest.raises(DataError, match="p_0 and p_1; --task regression"):
+        read_answers(path)
+    assert read_answers(path, task="regression").answers.tolist() == [0.1, 0.8, 0.4]
+
+
+def test_the_loader_groups_as_its_notes_say(tmp_path):
+    rows = "\n".join(f"cat,cat,p{i % 2},s{i % 3}" for i in range(6))
+    (tmp_path / "one.csv").write_text(f"label,prediction,patient,other\n{rows}\n")
+    (tmp_path / "two.csv").write_text(f"label,prediction,patient,session\n{rows}\n")
+    one = predictions(path="one.csv", base=tmp_path)
+    assert one.groups.tolist() == ["p0", "p1"] * 3
+    assert "Groups: column patient, 2 of them." in one.notes
+    two = predictions(path="two.csv", group="session", base=tmp_path)
+    assert two.groups.tolist() == ["s0", "s1", "s2"] * 2
+    assert "Groups: column session, 3 of them." in two.notes

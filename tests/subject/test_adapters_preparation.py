@@ -70,3 +70,11 @@ def test_wrong_settings_are_refused_by_a_sentence():
         InputPreparation(std=(1.0, 0.0, 1.0))
     with pytest.raises(ValueError, match="3 numbers and the image 1 channel;"):
         InputPreparation(mean=(0.1, 0.2, 0.3))(np.zeros((1, 4, 4)))
+
+
+def test_rows_of_features_are_not_scaled_unless_asked():
+    rows = RNG.normal(100.0, 30.0, (5, 3))
+    np.testing.assert_array_equal(InputPreparation()(rows), rows.astype(np.float32))
+    got = InputPreparation(scale=2, mean=(1.0, 2.0, 3.0), std=4.0)(list(rows))
+    np.testing.assert_allclose(got, (rows / 2 - [1, 2, 3]) / 4, rtol=1e-5)
+    assert InputPreparation().facts(rows=True)["range"] == "features as they are"

@@ -412,6 +412,34 @@ def test_onnx_refuses_what_does_not_fit(folder, images, exported):
     assert trace.error[0] is None and "invalid dimensions" in trace.error[1]
 
 
+def test_onnx_models_of_features_answer_with_their_scores_not_their_labels(folder):
+    weights = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
+    node, value = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    floats, whole = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
+    nodes = [
+        node("MatMul", ["x", "w"], ["scores"]),
+        node("ArgMax", ["scores"], ["label"], axis=1, keepdims=0),
+    ]
+    for name, outputs in (("both", ("label", "scores")), ("labels", ("label",))):
+        kinds = {"label": (whole, ["n"]), "scores": (floats, ["n", 3])}
+        graph = onnx.helper.make_graph(
+            nodes,
+            name,
+            [value("x", floats, ["n", 4])],
+            [value(o, *kinds[o]) for o in outputs],
+            [onnx.numpy_helper.from_array(weights, "w")],
+        )
+        model = onnx.helper.make_model(
+            graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8
+        )
+        onnx.save(model, folder / f"{name}.onnx")
+    rows = np.random.default_rng(1).normal(size=(6, 4))
+    trace = onnx_system(folder, "both.onnx").run(Cases(ids(6), rows))["system"]
+    np.testing.assert_allclose(trace.output, rows @ weights, atol=1e-5)
+    with pytest.raises(SubjectError, match=r"label of tensor\(int64\); export it"):
+        onnx_system(folder, "labels.onnx")
+
+
 def test_onnx_detectors_are_read_by_their_outputs(folder, images):
     helper = onnx.helper
     nodes = [

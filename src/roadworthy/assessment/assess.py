@@ -244,6 +244,7 @@ class _Work:
 
     def __init__(self, plan: Plan, cache: ChunkCache) -> None:
         self.plan, self.cache = plan, cache
+        self._unseen = list(plan.evidence.unseen)
 
     def left(self) -> list[int]:
         """The chunks that are not there yet."""
@@ -260,15 +261,16 @@ class _Work:
         self._note({k: v for k, v in found.items() if k not in self.plan.evidence.files}, unseen)
 
     def _note(self, files: Mapping[str, str], unseen: Iterable[str]) -> None:
-        known = {p for p, _ in self.plan._files[0]}
+        known = {p for p, _ in self.plan._files[0]}, self._unseen, self.plan.once
         plan = self.plan.identified(files, unseen)
-        if known == {p for p, _ in plan._files[0]} and plan.once == self.plan.once:
+        self._unseen = list(plan.evidence.unseen)
+        if known == ({p for p, _ in plan._files[0]}, self._unseen, plan.once):
             return
         for old, new in zip(self.plan.chunks, plan.chunks, strict=True):
             self.cache.rename(old.key, new.key)
         self.plan = plan
         places = [place for place, _ in plan.evidence.states(plan.spec.base)]
-        self.cache.keep_subject_files(plan.subject_key, places, list(plan.evidence.unseen))
+        self.cache.keep_subject_files(plan.subject_key, places, self._unseen)
 
 
 def _run_chunks(

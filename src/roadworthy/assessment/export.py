@@ -233,13 +233,18 @@ def readme(
     ]
     if output not in ANSWERS:
         place, how = "masks/", ["Answer with PNG files of class indices: masks/CASE ID.png."]
+    listed = spec.data.classes or spec.data.test.get("classes")
+    order = "from `data.classes`" if listed else "inferred from the labels of the test data"
+    order = "from `classes` under `subject`" if spec.classes else order
     lines = [
         f"{cases} cases of the assessment {spec.title!r} ({spec.task.name}). Answer each of them and send the answers back.",
         f"Inputs: {INPUTS[kind.name]}.",
         "cases.csv lists them: id, file, sample, circumstance (empty: unchanged), level, group. Use the ids exactly as they stand.",
         *how,
         *(
-            [f"Classes, in the order of scores: {', '.join(spec.classes or classes or ())}."]
+            [
+                f"Classes, in the order of scores ({order}): {', '.join(spec.classes or classes or ())}."
+            ]
             * bool(classes)
         ),
         "Inputs are as the system would get them: do not augment, select or reorder by label; preprocess as in use.",

@@ -1,7 +1,7 @@
 """A model and arrays as a subject and its test data: ``roadworthy.assess(model, X, y)``.
 
-A classifier like scikit-learn's (`predict_proba`, `classes_`), one that predicts numbers (`predict`), or any callable
-that answers one input. Nothing is known of what a model in memory holds, so its answers are not kept for another process.
+A classifier like scikit-learn's (`predict_proba`, or `predict` and `classes_`), one that predicts numbers, or any callable
+of one input or of many. Nothing is known of what a model in memory holds, so its answers are not kept for another process.
 
 >>> y = np.array(["cat", "dog"])
 >>> subject, data = in_memory(lambda x: [1.0, 0.0], np.zeros((2, 4)), y)
@@ -12,6 +12,7 @@ that answers one input. Nothing is known of what a model in memory holds, so its
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -65,20 +66,49 @@ def in_memory(
 
 def _answering(model: Any, numbers: bool, classes: Sequence[Any] | None) -> Callable[..., Any]:
     """A function of many inputs; the classes of the model go with it."""
-    whole = getattr(model, "predict", None) if numbers else getattr(model, "predict_proba", None)
-
-    def answer(inputs: Any) -> Any:
-        if whole is None:
-            return [model(row) for row in inputs]
-        found = np.asarray(whole(np.asarray(inputs)))
-        return found.reshape(len(found), -1)
-
+    whole = getattr(model, "predict", None) if numbers else _scoring(model)
     if whole is None and not callable(model):
         raise SubjectError(
-            f"{type(model).__name__} has no predict_proba and cannot be called; give a classifier or a function"
+            f"{type(model).__name__} has no predict_proba, and cannot be called; give a classifier, or a function"
         )
+    whole = whole or _Callable(model, getattr(model, "batched", None))
+
+    def answer(inputs: Any) -> Any:
+        found = whole(np.asarray(inputs))
+        return found if isinstance(found, list) else np.asarray(found).reshape(len(found), -1)
+
     own = own_classes(model)
     if classes is not None or own is not None:
         names = list(map(str, classes)) if classes is not None else own.names  # type: ignore[union-attr]
         answer.classes_ = names  # type: ignore[attr-defined]
     return answer
+
+
+def _scoring(model: Any) -> Callable[[Any], Any] | None:
+    """What gives the class scores of many inputs; 1 for the predicted class where there are no others."""
+    if hasattr(model, "predict_proba"):
+        return model.predict_proba  # type: ignore[no-any-return]
+    if hasattr(model, "predict") and hasattr(model, "classes_"):
+        return lambda X: np.equal.outer(np.asarray(model.predict(X)), model.classes_) * 1.0
+    return None
+
+
+@dataclass
+class _Callable:
+    """A function of one input, or of many: of many if it fails on the first alone and not on all."""
+
+    model: Any
+    many: bool | None
+
+    def __call__(self, inputs: Any) -> Any:
+        if self.many is None and len(inputs) > 1:
+            self.many = _fails(self.model, inputs[0]) and not _fails(self.model, inputs)
+        return self.model(inputs) if self.many else [self.model(row) for row in inputs]
+
+
+def _fails(model: Any, given: Any) -> bool:
+    try:
+        model(given)
+    except Exception:
+        return True
+    return False

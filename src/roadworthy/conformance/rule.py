@@ -118,7 +118,7 @@ def declares_valid_levels(component: Component) -> Iterator[str]:
     """`tables={name: [parameters of level 1, …]}`, or a default for every parameter."""
     tables = component.traits.get("tables", {})
     if not tables and required_parameters(component):
-        yield f"it has no table of levels, and {required_parameters(component)} has no default"
+        yield f"it has no table of levels, and {required_parameters(component)} has no default; give one"
     for table, rows in tables.items():
         for level, row in enumerate(rows, start=1):
             try:

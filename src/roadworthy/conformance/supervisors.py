@@ -93,7 +93,7 @@ def higher_is_riskier(component: Component) -> Iterator[str]:
 
 
 def far_rows_are_riskier(component: Component) -> Iterator[str]:
-    """If it reads a layer: rows without a class, or far from all that it was fitted on, are above typical ones."""
+    """If it reads a layer: far rows are above typical ones; with ``far_is_riskier = False``, those without a class."""
     for supervisor, trace in _tries(component):
         if not any(isinstance(need, Layer) for need in supervisor.needs):
             continue
@@ -104,8 +104,10 @@ def far_rows_are_riskier(component: Component) -> Iterator[str]:
             )
             for z, a in ((typical, 0.0), (torn, 0.0), (torn, FAR))
         )
-        if not max(unclear, far) > near:
-            yield f"far rows score {max(unclear, far):g}, typical ones {near:g}; the first are riskier"
+        if not getattr(supervisor, "far_is_riskier", True):
+            far = max(unclear, far)
+        if not far > near:
+            yield f"far rows score {far:g}, typical ones {near:g}; the first are riskier"
 
 
 def comes_back_from_disk(component: Component) -> Iterator[str]:

@@ -48,6 +48,7 @@ GROUPS = (
 MOST_SLICES, MOST_CLASSES = 20, 50
 WHOLE_SUM = 0.01
 """By how much the probabilities of a row may differ from 1 in all."""
+_WRITTEN_WHOLE = re.compile(r"-?\d+(\.0)?")
 _PREFIX = re.compile(r"^(p|prob|score)_", re.IGNORECASE)
 
 
@@ -81,8 +82,10 @@ def read_answers(
     drop_unlabelled: bool = False,
 ) -> AnswerTable:
     """The table at a path; what cannot be meant is refused with the id and what to do."""
-    columns = read_columns(path)
+    columns = dict(read_columns(path))
     found, notes = _roles(path, columns)
+    for role in set(found) & {"truth", "prediction"}:
+        columns[found[role]] = _whole_cells(columns[found[role]])
     ids = columns[found["id"]] if "id" in found else [str(i) for i in range(_length(columns))]
     _refuse_repeated(path, ids)
     truth = columns[found["truth"]]
@@ -104,7 +107,11 @@ def read_answers(
             f"it has: {', '.join(columns)}"
         )
     predicted = columns[found["prediction"]] if "prediction" in found else []
-    task = task or _task(truth, predicted, bool(scored))
+    if task is None:
+        task = _task(truth, predicted, bool(scored))
+        _refuse_one_probability(path, truth, predicted, task)
+        if all(map(_is_number, truth)):
+            notes.append(f"Task: {task}, as labels are numbers; --task decides.")
     used = {*found.values(), *scored.values()}
     rest = {name: cells for name, cells in columns.items() if name not in used}
     own, more = _group(group, rest, path)
@@ -290,6 +297,25 @@ def _task(truth: Sequence[str], predicted: Sequence[str], scored: bool) -> str:
     words = not all(_is_number(w) for w in labels)
     few = len(labels) <= MOST_CLASSES and all(WHOLE.fullmatch(w) for w in labels | answers - {""})
     return "classification" if scored or words or few else "regression"
+
+
+def _refuse_one_probability(
+    path: Path, truth: Sequence[str], predicted: Sequence[str], task: str
+) -> None:
+    """Labels 0 and 1 beside a number between: which class it is of, and where it is cut, is not guessed."""
+    shares = all(_is_number(word) and 0 <= float(word) <= 1 for word in predicted)
+    if task == "regression" and shares and set(truth) == {"0", "1"}:
+        raise DataError(
+            f"{path.name}: labels are 0 and 1, and predictions lie between, such as {predicted[0]}; predict a class, "
+            "or give the probabilities as columns p_0 and p_1; --task regression reads numbers"
+        )
+
+
+def _whole_cells(cells: list[str]) -> list[str]:
+    """Whole numbers that were written as 1.0 (a column that once had gaps) are 1; others as they are."""
+    if not all(cell == "" or _WRITTEN_WHOLE.fullmatch(cell) for cell in cells):
+        return cells
+    return [cell.removesuffix(".0") for cell in cells]
 
 
 def _is_number(word: str) -> bool:

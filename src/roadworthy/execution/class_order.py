@@ -167,8 +167,13 @@ def _check_width(spec: Assessment, order: ClassOrder, width: int, test: Dataset)
     labels = np.asarray(test.targets)
     if order.outputs is None:
         low, high = int(labels.min()), int(labels.max())
-        if high < width:
+        all_occur = 0 < high == len(np.unique(labels)) - 1
+        if high + 1 == width or (high < width and not all_occur):
             return
+        if high < width:
+            found = f"The subject gives {width} scores a case, and the {high + 1} labels are 0 to {high}"
+            cure = f"name all {width} outputs, in their order, under subject: classes"
+            raise spec.error(("data", "test"), f"{found}; {cure}")
         first = test.ids[int(np.argmax(labels >= width))]
         label = int(labels[labels >= width][0])
         found = (

@@ -267,7 +267,7 @@ class Plan:
         native = [] if listed else native_libraries(own)
         return [
             *self.evidence.unseen,
-            *(f"uses {name}, which opens files unseen" for name in native),
+            *(f"uses {name}, which may open files unseen" for name in native),
         ]
 
     def identified(self, files: Mapping[str, str], unseen: Iterable[str]) -> Plan:

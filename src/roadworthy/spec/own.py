@@ -17,8 +17,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from roadworthy import registry
-from roadworthy.measures.scored import Scored
+from roadworthy.measures.scored import Scored, answered
 from roadworthy.registry import Component, RegistryError
 from roadworthy.subject.adapters.loading import resolve_path
 
@@ -62,10 +64,18 @@ def own_component(room: str, name: str, base: Path) -> Component:
 
 
 def _counted(function: Callable[..., Any]) -> Callable[..., Scored]:
-    """A measure of a function that gives one outcome a case."""
+    """A measure of a function that gives one outcome a case; it is not asked about cases without an answer."""
 
     def measure(outputs: Any, targets: Any) -> Scored:
-        return Scored.proportion(function(outputs, targets))
+        right = np.zeros(len(outputs))  # no answer is wrong
+        there = np.flatnonzero(answered(outputs) & bool(getattr(outputs, "size", 1)))
+        if len(there):
+            given = (
+                v[there] if isinstance(v, np.ndarray) else [v[i] for i in there]
+                for v in (outputs, targets)
+            )
+            right[there] = function(*given)
+        return Scored.proportion(right)
 
     measure.__doc__ = function.__doc__ or f"Share of cases for which {function.__name__} is true."
     measure.__module__ = function.__module__

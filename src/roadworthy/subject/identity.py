@@ -21,6 +21,7 @@ import ast
 import contextlib
 import hashlib
 import os
+import re
 import stat
 import sys
 import sysconfig
@@ -28,6 +29,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +38,14 @@ ABSENT = "absent"
 SPECIAL = "no regular file"
 LISTING = "listing "
 """Before the hash of the names in a folder that was listed."""
-NATIVE = ("cv2", "h5py", "onnxruntime", "pocketsphinx", "safetensors", "tensorflow")
-"""Libraries that open files without Python's knowledge."""
+SEEN = (
+    *("charset-normalizer", "lightgbm", "markupsafe", "matplotlib", "numpy", "pandas", "pillow"),
+    *("pydantic-core", "pyyaml", "regex", "roadworthy", "scikit-image", "scikit-learn", "scipy"),
+    *("statsmodels", "torch", "torchvision"),
+)
+"""Distributions with native code that opens files through Python, or opens none."""
+UNSEEN = ("ctypes", "torch.export", "torch.jit")
+"""What opens files without Python's knowledge, although the rest of its library does not."""
 HARMLESS = ("arch", "ldconfig", "lscpu", "nvidia-smi", "uname")
 """Programs that only describe the machine."""
 CONNECTS, STARTS = "connects to", "starts"
@@ -224,8 +232,8 @@ def watching(evidence: SubjectEvidence) -> Iterator[None]:
 
 
 def native_libraries(files: Iterable[Path]) -> list[str]:
-    """The libraries that these Python files import and that open files by themselves."""
-    found = set()
+    """What these Python files use that may open files by itself: packages that have, or require, native code not `SEEN`."""
+    found: set[str] = set()
     for file in files:
         if file.suffix != ".py":
             continue
@@ -237,5 +245,29 @@ def native_libraries(files: Iterable[Path]) -> list[str]:
             if isinstance(node, ast.Import):
                 found |= {alias.name.split(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                found.add(node.module.split(".")[0])
-    return [name for name in NATIVE if name in found]
+                found.add(node.module if node.module in UNSEEN else node.module.split(".")[0])
+            elif isinstance(node, ast.Attribute) and node.attr == "load":
+                found.add(f"torch.{ast.unparse(node.value).rpartition('.')[2]}")
+    return sorted(filter(_may_open_unseen, found))
+
+
+@cache
+def _may_open_unseen(name: str) -> bool:
+    if name in UNSEEN or name in sys.stdlib_module_names or name in SEEN or "." in name:
+        return name in UNSEEN
+    sources = metadata.packages_distributions().get(name, ())
+    return any(_has_native_code(source, set()) for source in sources)
+
+
+def _has_native_code(distribution: str, asked: set[str]) -> bool:
+    name = re.sub("[-_.]+", "-", distribution).lower()
+    if name in SEEN or name in asked:
+        return False
+    asked.add(name)
+    try:
+        files, required = metadata.files(name) or (), metadata.requires(name) or ()
+    except metadata.PackageNotFoundError:
+        return False
+    needed = (re.split(r"[^\w.-]", one)[0] for one in required if "extra ==" not in one)
+    native = any({".so", ".pyd", ".dylib"} & {*file.suffixes} for file in files)
+    return native or any(_has_native_code(one, asked) for one in needed)

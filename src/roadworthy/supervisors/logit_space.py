@@ -232,6 +232,7 @@ class RectifiedActivations(_OfLastLayer):
     """
 
     name = "react"
+    far_is_riskier = False  # an activation far from the reference may add to the energy
 
     def __init__(
         self,

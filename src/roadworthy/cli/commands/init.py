@@ -151,11 +151,15 @@ def draft(file: str, name: str, subject: Discovery, data: Discovery, base: Path)
         f"  task: {task}",
         *(f"  {key}: {_plain(content)}" for key, content in subject.keys.items()),
         *(
-            [f"  # classes: {_plain([*data.classes])}   # outputs, in their order; assumed"]
+            [
+                f"  # classes: {_plain([*data.classes])}   # outputs, in their order; assumed from the labels"
+            ]
             * bool(data.classes)
         ),
         *_prepared(
-            *preparation_at(subject, base), asked=TASKS[task].input is IMAGE, keys=subject.keys
+            *preparation_at(subject, base),
+            asked=TASKS[task].input is IMAGE and not data.vectors,
+            keys=subject.keys,
         ),
         '  # version: "1.0"',
         "",

@@ -75,14 +75,19 @@ def list_components(
 
 def _check(room: str | None, name: str) -> int:
     """Try a component against the rules of its type; 1 if it breaks one."""
-    from roadworthy import conformance
+    from roadworthy import conformance, registry
     from roadworthy.spec import SpecError
     from roadworthy.spec.own import PLAIN, is_own, own_component
 
     if room not in PLAIN and (room is None or is_own(name)):
         raise SpecError(f"name the type before --check: {', '.join(PLAIN)}")
     if is_own(name):
-        own_component(room, name, Path.cwd())
+        own = own_component(room, name, Path.cwd())
+        if room == "measures":  # a plain function does not say of what it is: of classes
+            registry.remove(room, name)
+            registry.add(
+                dataclasses.replace(own, traits={"of": ("class_scores", "label"), **own.traits})
+            )
     broken = conformance.check(room, name)
     output.print_lines([f"  {v.rule}: {v.found}" for v in broken] or [f"{name} keeps every rule."])
     return 1 if broken else 0

@@ -63,7 +63,7 @@ def reads(read: Callable[..., Samples]) -> Callable[..., Dataset]:
     """A loader from a function that reads samples: it also takes what `_common` does.
 
     The metadata file is joined, its group column becomes the group, and `limit` rows are kept. The
-    function gets `base`, and `classes` as checked names if it asks for them.
+    function gets `base`, and `classes` as checked names and `group` if it asks for them.
     """
     own, shared = inspect.signature(read), inspect.signature(_common).parameters
 
@@ -72,6 +72,8 @@ def reads(read: Callable[..., Samples]) -> Callable[..., Dataset]:
         base, limit, names = common["base"], common["limit"], class_names(common["classes"])
         if "classes" in own.parameters:
             given["classes"] = names
+        if "group" in own.parameters:
+            given["group"] = common["group"]
         found = read(base=base, **given)
         if found.classes is None and names and found.target_kind is LABEL and _whole(names):
             # Classes that are numbers name the labels; otherwise whole numbers are positions.

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from roadworthy.data.answers import read_answers
+from roadworthy.data.answers import read_answers, read_columns
 from roadworthy.data.loaders.files import located
 from roadworthy.data.loaders.joining import Samples, reads
 from roadworthy.data.values import LABEL, VECTOR
@@ -33,11 +33,13 @@ def predictions(
     path: str,
     task: str | None = None,
     drop_unlabelled: bool = False,
+    group: str | None = None,
     base: Path = Path(),
 ) -> Samples:
     """A table of answers with the truth beside them: CSV, Parquet or JSON lines."""
     file = located(path, base=base, what="predictions")
-    found = read_answers(file, task=task, drop_unlabelled=drop_unlabelled)
+    own = group if group in read_columns(file) else None  # else a column of metadata
+    found = read_answers(file, group=own, task=task, drop_unlabelled=drop_unlabelled)
     classes = found.task == "classification"
     return Samples(
         name=file.name,
@@ -48,6 +50,7 @@ def predictions(
         targets=found.truth if classes else found.truth[:, None],
         ids=found.ids,
         columns=found.metadata,
+        group=found.group,
         classes=found.classes or None,
         notes=found.notes,
     )

@@ -242,11 +242,13 @@ class InputPreparation:
                     f"input.{name} is {given}; it divides the pixels and must be above 0"
                 )
 
-    def facts(self) -> dict[str, str]:
-        """What happens to an image, for the report."""
-        range_ = "pixels as they are" if self.dtype == "uint8" else "pixels over white: 0 to 1"
-        return {
-            "range": range_ if self.scale is None else f"pixels / {self.scale:g}",
+    def facts(self, *, rows: bool = False) -> dict[str, str]:
+        """What happens to an image, or to a row of features, for the report."""
+        what = "features" if rows else "pixels"
+        plain = rows or self.dtype == "uint8"
+        range_ = f"{what} as they are" if plain else "pixels over white: 0 to 1"
+        facts = {
+            "range": range_ if self.scale is None else f"{what} / {self.scale:g}",
             "mean": "0" if self.mean is None else str(self.mean),
             "deviation": "1" if self.std is None else str(self.std),
             "layout": self.layout,
@@ -255,10 +257,11 @@ class InputPreparation:
             "size": "as in the image",
             "type": self.dtype,
         }
+        return {k: facts[k] for k in ("range", "mean", "deviation", "type")} if rows else facts
 
     def __call__(self, images: Sequence[Any] | np.ndarray) -> np.ndarray:
-        """The batch, (n, c, h, w) or (n, h, w, c); images that cannot stand in one batch raise
-        ValueError."""
+        """The batch, (n, c, h, w) or (n, h, w, c), or rows of features (n, columns); images that
+        cannot stand in one batch raise ValueError."""
         if isinstance(images, np.ndarray) and images.dtype != object:
             prepared = self._dense(images)
             # A model may work in place, and what it is given must not be the caller's images.
@@ -279,14 +282,17 @@ class InputPreparation:
         return np.concatenate(rows)
 
     def _dense(self, images: np.ndarray) -> np.ndarray:
+        if images.ndim == 2:  # rows of features: mean and std have one number, or one a column
+            columns = self._scaled(images[:, None, None, :], self.scale or 1.0)
+            return columns[:, 0, 0].astype(self.dtype, copy=False)
         if images.ndim == 3:
             images = images[..., None]
         if images.ndim != 4:
             raise ValueError(
-                f"an image has the shape {images.shape[1:]}; (height, width) or (height, width, channels) was expected"
+                f"an input has the shape {images.shape[1:]}; (height, width), (height, width, channels) or a row "
+                "of features was expected. Prepare it in a Python function, and use the adapter python"
             )
         divisor = self._divisor(images.dtype)
-        working = np.float64 if self.dtype == "float64" else np.float32
         values = _with_channels(images, self.channels)
         if self.colour == "bgr":
             values = values[..., ::-1]
@@ -297,6 +303,10 @@ class InputPreparation:
             and values.dtype == np.dtype(self.dtype)
         ):
             return self._laid_out(values)
+        return self._laid_out(self._scaled(values, divisor)).astype(self.dtype, copy=False)
+
+    def _scaled(self, values: np.ndarray, divisor: float) -> np.ndarray:
+        working = np.float64 if self.dtype == "float64" else np.float32
         values = values.astype(working)  # a copy, which is then scaled in place
         if divisor != 1:
             values /= working(divisor)
@@ -304,7 +314,7 @@ class InputPreparation:
             values -= self.per_channel("mean", values.shape[3], working)
         if self.std is not None:
             values /= self.per_channel("std", values.shape[3], working)
-        return self._laid_out(values).astype(self.dtype, copy=False)
+        return values
 
     def _divisor(self, dtype: np.dtype) -> float:
         if self.scale is not None:

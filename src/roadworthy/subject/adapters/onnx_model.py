@@ -33,7 +33,7 @@ from typing import Any
 
 import numpy as np
 
-from roadworthy.data.values import BOXES, Kind, Task
+from roadworthy.data.values import BOXES, CLASS_SCORES, Kind, Task
 from roadworthy.registry import did_you_mean, not_installed, register
 from roadworthy.subject.adapters.image_models import (
     BOXES_PORTS,
@@ -357,7 +357,18 @@ def _output_name(session: Any, kind: Kind, wanted: str | None) -> str:
         raise SubjectError(
             f"the model has no output {wanted!r}{did_you_mean(wanted, names)}; it has: {', '.join(names)}"
         )
-    return wanted or names[0]
+    # A classifier made by scikit-learn gives its labels first, which are no scores.
+    floats = [
+        o.name for o in session.get_outputs() if kind is not CLASS_SCORES or o.type in TENSORS
+    ]
+    chosen = wanted or (floats or names)[0]
+    if chosen not in floats:
+        types = ", ".join(f"{o.name} of {o.type}" for o in session.get_outputs())
+        raise SubjectError(
+            f"class scores are a tensor of floats, and the model gives {types}; "
+            "export it with one, with skl2onnx by options={'zipmap': False}"
+        )
+    return chosen
 
 
 def _beside(file: Path) -> list[Path]:
