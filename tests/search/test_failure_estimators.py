@@ -148,8 +148,10 @@ def test_the_size_of_batches_changes_nothing(name):
         return torch.stack([x[:, 0] * x[:, 1], 0.9 - 0.2 * x[:, 1]], 1)
 
     estimator, law = registry.get("failure_estimators", name).build, unit_box(3, 2)
+    fewer = {} if name == "monte_carlo" else {"particles": 40, "steps": 10}
     found = [
-        estimator(margin_of(scores, [1, 1, 0], batch=batch), law, rng(2)) for batch in (37, 10**6)
+        estimator(margin_of(scores, [1, 1, 0], batch=batch), law, rng(2), **fewer)
+        for batch in (37, 10**6)
     ]
     for one, other in zip(found[0], found[1], strict=True):
         np.testing.assert_array_equal(one, other)
@@ -259,7 +261,7 @@ def test_nothing_found_gives_an_upper_bound_of_the_last_level():
         return -torch.exp(-x[..., 0])
 
     for estimator in (splitting, last_particle):
-        found = estimator(never, standard_normal(2, 1), rng(6), particles=100, least=1e-5)
+        found = estimator(never, standard_normal(2, 1), rng(6), particles=100, steps=20, least=1e-5)
         assert not found.found.any() and (found.low == 0).all()
         assert (found.probability == found.high).all()
         assert ((found.high > 1e-6) & (found.high < 2e-4)).all()
@@ -272,9 +274,9 @@ def test_on_a_plateau_monte_carlo_is_used_and_said(estimator):
         rare = (x[..., 0] > 1 - 0.002).double()
         return torch.where(cells[:, None] == 0, 2 * rare - 1, x[..., 0] - 0.998)
 
-    found = estimator(votes, unit_box(2, 1), rng(7))
+    found = estimator(votes, unit_box(2, 1), rng(7), particles=200, steps=20)
     assert len(found.notes) == 1 and found.notes[0].startswith("Cell 0: scores lie on a plateau")
-    draws = 100_000 if estimator is splitting else found.queries[0] - 100
+    draws = found.queries[0] - 200
     fails = round(found.probability[0] * draws)
     wanted = stats.binomtest(fails, int(draws)).proportion_ci(0.95, "exact")
     assert (found.low[0], found.high[0]) == pytest.approx(tuple(wanted), rel=1e-6)
