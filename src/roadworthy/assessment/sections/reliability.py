@@ -45,12 +45,7 @@ from roadworthy.analysis.reliability.assumptions import (
     vote_check,
 )
 from roadworthy.analysis.reliability.budget import label_next
-from roadworthy.analysis.reliability.oracle import (
-    Reached,
-    evidence_breakdown,
-    majority_vote,
-    reach,
-)
+from roadworthy.analysis.reliability.oracle import Reached, evidence_breakdown, majority_vote, reach
 from roadworthy.assessment.observations import Observations
 from roadworthy.assessment.section import Result, Results, Section, drawn, nothing
 from roadworthy.claims import Quantity
@@ -459,17 +454,13 @@ class Reliability(Section):
         """The line that claims are judged by, at any confidence."""
         assert isinstance(result, ReliabilityResult) and result.operation is not None
         operation, given = result.operation, _settings(plan.spec)
-        if claim.class_ != "":
-            pairs = result.types[str(claim.class_)]
-            rows = operation.tested
-            failed = np.zeros(int(rows.sum()), dtype=bool)
-            for true, answer in pairs:
-                failed |= (operation.labels[rows] == true) & (operation.answers[rows] == answer)
-        else:
-            failed = operation.failed
+        failed, of_type = operation.failed, claim.class_ != ""
+        if of_type:
+            given_as = zip(operation.labels, operation.answers, strict=True)
+            pairs = np.array([pair in result.types[str(claim.class_)] for pair in given_as])
+            failed = pairs[operation.tested]
         if not len(failed):
             return [nothing(PMI, "no operational input was labelled at random")]
-        of_type = claim.class_ != ""
 
         def lines(confidence: float) -> tuple[PmiBound, PmiBound]:
             """The bound that is judged, and the one that further labels add to."""
@@ -496,22 +487,11 @@ class Reliability(Section):
             further = claim_status(bound, limit, tested=tested).further
             return None if further is None else len(failed) + further
 
-        about = About(circumstance="operation")
-        groups = (
-            None if operation.groups is None else len(np.unique(operation.groups[operation.tested]))
-        )
-        return [
-            Evidence(
-                PMI,
-                about,
-                float(failed.mean()),
-                len(failed),
-                "lower",
-                interval,
-                groups=groups,
-                settled_by=settled_by,
-            )
-        ]
+        own = operation.of_tested()
+        groups = None if own is None else len(np.unique(own))
+        value, about = float(failed.mean()), About(circumstance="operation")
+        more: dict[str, Any] = {"groups": groups, "settled_by": settled_by}
+        return [Evidence(PMI, about, value, len(failed), "lower", interval, **more)]
 
     def view(self, record: ReliabilityRecord, run: RunRecord) -> list[Block]:
         """The two lines first, then what they rest on, the map, and what to label next."""
@@ -616,8 +596,6 @@ class _Analysis:
             chosen & (self.apart.labels[first:] != UNLABELLED),
         )
         self.ids = data.ids
-        self.notes: list[str] = []
-        self.confidence = CONFIDENCE
 
     def result(self) -> ReliabilityResult:
         """All of it."""
@@ -739,7 +717,7 @@ class _Analysis:
         if smoothed is not None:
             made = BoundRecord(name="smoothed", title="Kernel density, by cells", guarantee=False)
             made.value, made.n = smoothed.estimate, len(operation.labels)
-            made.note = f"deviation {numbers.value(smoothed.deviation, 'percent')}"
+            made.note = f"deviation {_percent(smoothed.deviation)}"
             found.append(made)
         found.append(self._conservative())
         if self.given.labels == "growing":
@@ -881,7 +859,7 @@ class _Analysis:
             if held.contradicted:
                 warnings.append(
                     f"pmi: {held.k} of {held.n} test cases fail, which contradicts the upper bound "
-                    f"{numbers.value(bound.upper, 'percent')} (p = {held.p:.2g}). Test and operational data differ."
+                    f"{_percent(bound.upper)} (p = {held.p:.2g}). Test and operational data differ."
                 )
         if record.struck and self.given.assume:
             warnings.append(f"pmi: {record.struck}. Claims are judged without assumptions.")
@@ -1102,7 +1080,7 @@ def _checked_by(check: AssumptionCheck) -> str:
         return f"deviation {check.against:.1f} times that of independent cells"
     if not math.isnan(check.p) and check.number in (0, 3):
         return f"energy test on {check.n:,} rows each, p = {check.p:.2g}"
-    limit = numbers.value(check.limit, "percent")
+    limit = _percent(check.limit)
     return f"{check.against:,.0f} of {check.n:,} against it; a rate below {limit} would go unseen"
 
 
@@ -1138,7 +1116,7 @@ def _shown(record: ReliabilityRecord, run: RunRecord) -> list[Block]:
             Text(
                 "Inputs in the regions where most operation has no label within r: "
                 + ", ".join(record.label_next)
-                + f". Write `chosen` in the column `{CHOSEN}`: they then label others and are not counted.",
+                + f". Write `chosen` in the column `{CHOSEN}`: they then label others and are not counted."
             ),
         ]
     if record.types:
@@ -1158,7 +1136,7 @@ def _sentence(record: ReliabilityRecord) -> str:
     one_in = f", 1 in {1 / used.upper:,.0f}" if used.upper else ""
     what = "groups" if record.groups else "labelled"
     return (
-        f"At most {numbers.value(used.upper, 'percent')} of inputs drawn like the operational data are misclassified"
+        f"At most {_percent(used.upper)} of inputs drawn like the operational data are misclassified"
         f"{one_in} ({numbers.confidence(record.confidence)} confidence, {used.n:,} {what}, "
         f"{_count(first.failures)} failures; assuming: {assumed})."
     )
@@ -1168,29 +1146,28 @@ def _count(x: float | None) -> str:
     return numbers.NONE if x is None else f"{x:,.0f}" if float(x).is_integer() else f"{x:,.2f}"
 
 
+def _table(heads: str, rows: Sequence[Sequence[Cell | str]], **options: Any) -> Table:
+    """A table; heads of numbers begin with #."""
+    columns = [Column(h.lstrip("#"), number=h.startswith("#")) for h in heads.split("|")]
+    return Table(columns, rows, **options)
+
+
+def _percent(x: float | None) -> str:
+    return numbers.value(x, "percent")
+
+
 def _bounds_table(record: ReliabilityRecord) -> Table:
-    columns = [
-        Column("pmi", number=False),
-        Column("Estimate"),
-        Column("Upper bound", sub=numbers.confidence(record.confidence)),
-        Column("Inputs", rank=1),
-        Column("Failures", rank=1),
-        Column("How", number=False, rank=2),
-    ]
-    rows = []
+    rows: list[list[Cell | str]] = []
     for b in record.bounds:
         how = [b.method, b.note, "" if b.guarantee else "no coverage is claimed"]
-        rows.append(
-            [
-                Cell(b.title, strong=b.printed),
-                Cell(numbers.value(b.value, "percent")),
-                Cell(numbers.value(b.upper, "percent"), strong=b.printed),
-                Cell(numbers.count(b.n)),
-                Cell(_count(b.failures)),
-                Cell("; ".join(part for part in how if part)),
-            ]
-        )
-    return Table(columns, rows, name="Reliability", brief=2)
+        upper = Cell(_percent(b.upper), strong=b.printed)
+        words = "; ".join(part for part in how if part)
+        counts = [numbers.count(b.n), _count(b.failures)]
+        rows.append([Cell(b.title, strong=b.printed), _percent(b.value), upper, *counts, words])
+    heads = (
+        f"pmi|#Estimate|#Upper {numbers.confidence(record.confidence)} bound|#Inputs|#Failures|How"
+    )
+    return _table(heads, rows, name="Reliability", brief=2)
 
 
 def _gained(record: ReliabilityRecord) -> list[Block]:
@@ -1212,14 +1189,8 @@ def _rests_on(record: ReliabilityRecord) -> list[Block]:
         "no_label": "no label within r: counts as failing",
         "outside": "outside the domain: counts as failing",
     }
-    rows = [
-        [Cell(words.get(name, name)), Cell(numbers.value(share, "percent"))]
-        for name, share in record.evidence.items()
-    ]
-    blocks: list[Block] = [
-        Heading("What it rests on"),
-        Table([Column("Operational inputs", number=False), Column("Share")], rows),
-    ]
+    rows = [[words.get(name, name), _percent(share)] for name, share in record.evidence.items()]
+    blocks: list[Block] = [Heading("What it rests on"), _table("Operational inputs|#Share", rows)]
     apart = record.separation
     if apart is not None:
         r = "given" if apart.given else "half of it"
@@ -1227,21 +1198,16 @@ def _rests_on(record: ReliabilityRecord) -> list[Block]:
             Text(
                 f"The nearest labels of different classes are {apart.distance:.4g} apart ({' and '.join(apart.pair)}); "
                 f"r is {apart.r:.4g}, {r}. The next labelled input lowers the distance with probability "
-                f"{numbers.value(apart.chance, 'percent')} (at most {numbers.value(apart.chance_upper, 'percent')}, 97.5%)."
+                f"{_percent(apart.chance)} (at most {_percent(apart.chance_upper)}, 97.5%)."
             )
         )
-    columns = [Column("Assumption", number=False), Column("Verdict", number=False)]
-    columns.append(Column("Check", number=False))
-    rows = [
-        [
-            Cell(f"{a.number or '–'} {a.says}"),
-            Cell(a.verdict, bad=a.verdict == "contradicted"),
-            Cell(a.check),
-        ]
+    checks: list[list[Cell | str]] = [
+        [f"{a.number or '–'} {a.says}", Cell(a.verdict, bad=a.verdict == "contradicted"), a.check]
         for a in record.assumptions
     ]
     caption = "The assumptions of Zhao et al. 2021. The first line needs none of them."
-    return [*blocks, Text(caption, "small"), Table(columns, rows, name="Assumptions")]
+    table = _table("Assumption|Verdict|Check", checks, name="Assumptions")
+    return [*blocks, Text(caption, "small"), table]
 
 
 def _map_chart(found: MapRecord) -> Chart:
@@ -1270,38 +1236,21 @@ def _tuples(rows: Sequence[Sequence[float | None]]) -> tuple[tuple[float | None,
 
 
 def _regions_table(regions: Sequence[RegionRecord]) -> Table:
-    columns = [Column("Region", number=False), Column("Operation"), Column("Labelled")]
-    columns += [Column("Failures"), Column("Without a label")]
     rows = [
-        [
-            Cell(r.name),
-            Cell(numbers.value(r.share, "percent")),
-            Cell(numbers.count(r.labelled)),
-            Cell(numbers.count(r.failures)),
-            Cell(numbers.value(r.without_label, "percent")),
-        ]
+        [r.name, _percent(r.share), str(r.labelled), str(r.failures), _percent(r.without_label)]
         for r in regions
     ]
-    return Table(columns, rows, fold="Regions of the profile")
+    heads = "Region|#Operation|#Labelled|#Failures|#Without a label"
+    return _table(heads, rows, fold="Regions of the profile")
 
 
 def _types_table(types: Sequence[FailureTypeRecord]) -> Table:
-    columns = [
-        Column("Failure", number=False),
-        Column("pmi"),
-        Column("Upper bound"),
-        Column("Cost"),
-    ]
-    rows = [
-        [
-            Cell(t.name),
-            Cell(numbers.value(t.value, "percent")),
-            Cell(numbers.value(t.upper, "percent")),
-            Cell("" if t.cost is None else f"at most {numbers.amount(t.cost)}"),
-        ]
-        for t in types
-    ]
-    return Table(columns, rows, name="Types of failure", brief=len(rows))
+    rows = []
+    for t in types:
+        cost = "" if t.cost is None else f"at most {numbers.amount(t.cost)}"
+        rows.append([t.name, _percent(t.value), _percent(t.upper), cost])
+    heads = "Failure|#pmi|#Upper bound|#Cost an input"
+    return _table(heads, rows, name="Types of failure", brief=len(rows))
 
 
 def _around(record: ReliabilityRecord) -> list[Block]:
@@ -1312,7 +1261,7 @@ def _around(record: ReliabilityRecord) -> list[Block]:
         blocks.append(
             Text(
                 f"Around {found.inputs:,} labelled inputs, within {found.radius:.4g}: an input fails with probability "
-                f"{numbers.value(found.value, 'percent')} on average ({numbers.interval(found.interval, 'percent')}); in "
+                f"{_percent(found.value)} on average ({numbers.interval(found.interval, 'percent')}); in "
                 f"{found.failing:,} balls a failure was found. By {found.estimator}, {found.queries:,} queries. "
                 "This is robustness, no part of pmi.",
                 bold="Unastuteness. ",
@@ -1323,7 +1272,7 @@ def _around(record: ReliabilityRecord) -> list[Block]:
         space = "8 numbers of an autoencoder" if profile.encoded else f"{profile.features} features"
         left = ""
         if profile.left is not None:
-            left = f" {numbers.value(profile.left, 'percent')} of the test inputs lie outside."
+            left = f" {_percent(profile.left)} of the test inputs lie outside."
         blocks.append(
             Text(
                 f"The supervisor `profile` scores how unlike operation an input is, by a kernel density of {space}; an input "
