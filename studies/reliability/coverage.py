@@ -28,11 +28,7 @@ from scipy.stats import binom
 
 from roadworthy.analysis.reliability import assembly
 from roadworthy.analysis.reliability.assumptions import separation_check
-
-try:
-    from roadworthy.analysis.reliability.paper import paper_mode
-except ImportError:
-    paper_mode = None
+from roadworthy.analysis.reliability.paper import paper_mode
 
 TABLE = Path(__file__).resolve().parent / "tables" / "coverage.csv"
 CONFIDENCE, REPETITIONS = 0.975, 400
@@ -225,7 +221,7 @@ def repetition(name: str, seed: int, paper: bool = True) -> dict[str, float]:
     }
     if len(np.unique(groups)) < len(groups):
         found["groups ignored"] = assembly.operational_test(failed).upper
-    if paper and problem.paper and paper_mode:  # on a coarser grid: 2 million queries
+    if paper and problem.paper:  # on a coarser grid: 2 million queries
         published = paper_mode(labelled, labels, world.answer, side=0.01, samples=200)
         found["paper mode"] = published.bound
     return found

@@ -156,9 +156,7 @@ def main() -> None:
     rows = []
     for name in names.parse_args().names:
         if not (CACHE / name).exists():
-            raise SystemExit(
-                f"{name} is missing; run: roadworthy data get {name} --into {CACHE}"
-            )
+            raise SystemExit(f"{name} is missing; run: roadworthy data get {name} --into {CACHE}")
         folder = prepared(name)
         row, run = assessed(folder)
         rows.append({"data": SETS[name]} | row | decoded(folder, run, float(row["r"])))

@@ -1099,7 +1099,7 @@ def _shown(record: ReliabilityRecord, run: RunRecord) -> list[Block]:
             charts.CurveLine("at every look", tuple((p.labels, p.any_time) for p in record.budget)),
         ]
         options = {"title": "Bound against labels", "across": "labels", "up": "upper bound of pmi"}
-        picture = drawn(charts.curves_chart, lines, limit=min(limits, default=None), **options)
+        picture = drawn(charts.curves_chart, lines, limit=max(limits, default=None), **options)
         caption = (
             "Upper bound after so many labels, in the order of the file. The solid line holds for a number fixed beforehand, "
             "the dashed one at every look."
