@@ -40,12 +40,12 @@ def test_every_loader_is_found_and_takes_the_shared_keywords() -> None:
             "npz takes no parameter 'lables' (did you mean 'labels'?)",
         ),
         ({"npz": "a.npz", "path": "y"}, "write the path as npz: PATH"),
-        ({"npz": "a.npz", "limit": "many"}, "limit: Input should be a valid integer"),
+        ({"npz": "a.npz", "limit": "many"}, "limit is 'many'; input should be a valid integer"),
         (
             {"bundled": "fashion-mnist", "split": "train"},
-            "split: Input should be 'calibration', 'test' or 'reference'",
+            "split is 'train'; input should be 'calibration', 'test' or 'reference'",
         ),
-        ({"bundled": "fashion-mnist"}, "split: Field required"),
+        ({"bundled": "fashion-mnist"}, "needs the parameter 'split'"),
         (
             {"bundled": "mnist", "split": "test"},
             "no data set 'mnist' is bundled; there is: fashion-mnist",

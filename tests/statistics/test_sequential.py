@@ -120,7 +120,7 @@ def test_the_ends_of_a_confidence_sequence_are_where_the_evidence_reaches_its_li
     assert exact <= found.high <= 1 and found.low == 0
     if found.high < 1:
         assert float(evidence_below(k, n, found.high)) == pytest.approx(np.log(40), abs=1e-6)
-        beyond = evidence_below(k, n, np.linspace(found.high, 0.999, 200))
+        beyond = evidence_below(k, n, np.linspace(found.high, (found.high + 1) / 2, 200))
         assert (np.diff(beyond) > -1e-9).all(), "no larger limit is held after a smaller one is not"
     mirrored = proportion_sequence(n - k, n, confidence=0.975, sided="lower")
     assert mirrored.low == pytest.approx(1 - found.high, abs=1e-12)

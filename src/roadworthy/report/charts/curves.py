@@ -1,11 +1,11 @@
 """Lines over a common axis: bounds against labels, errors against what is rejected, losses against distance.
 
-A line may be a step function, have a band or be dashed; the name of each stands at its end or, if those would touch, in a legend.
+Lines differ by colour and dashes, and may have a band; a legend names them.
 
 >>> bound = CurveLine("upper bound", ((100, 0.04), (200, 0.02), (400, 0.01)))
 >>> drawn = curves_chart([bound], title="Bound against labels", across="labels", up="pmi", limit=0.02)
 >>> drawn.count("<polyline"), "upper bound" in drawn, "limit 2%" in drawn
-(1, True, True)
+(2, True, True)
 """
 
 from __future__ import annotations
