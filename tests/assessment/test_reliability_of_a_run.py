@@ -12,6 +12,8 @@ from scipy.stats import beta
 
 from roadworthy.assessment.assess import Run, assess
 from roadworthy.spec import SpecError
+from roadworthy.statistics.bounded_mean import bounded_mean_upper
+from roadworthy.statistics.sequential import proportion_sequence
 from roadworthy.store.record import Record
 
 SUBJECT = """
@@ -67,7 +69,11 @@ def folder(tmp_path: Path) -> Path:
 
 
 def run(
-    folder: Path, group: str | None = None, without: tuple[str, ...] = (), **content: Any
+    folder: Path,
+    group: str | None = None,
+    without: tuple[str, ...] = (),
+    workers: int | None = None,
+    **content: Any,
 ) -> Run:
     roles = [r for r in ("reference", "operational", "test") if r not in without]
     data: dict[str, Any] = {role: {"npz": f"{role}.npz", **ARGS} for role in roles}
@@ -80,7 +86,7 @@ def run(
         **content,
     }
     (folder / "assessment.yaml").write_text(yaml.safe_dump(file))
-    return assess(folder / "assessment.yaml", runs=folder / "runs")
+    return assess(folder / "assessment.yaml", runs=folder / "runs", workers=workers)
 
 
 def record_of(made: Run) -> Any:
@@ -259,3 +265,116 @@ def test_the_record_reads_back_and_the_report_shows_the_map(folder: Path) -> Non
     page = (made.folder / "report.html").read_text()
     assert 'id="figure-pmi-map"' in page and "Label these next" in page
     assert again.profile.limit is not None and 0 <= again.profile.left < 0.1
+
+
+def grouped(folder: Path, size: int = 5) -> None:
+    """Rows that follow each other share a patient."""
+    for name in ("reference", "operational", "test"):
+        points, labels = load(folder, name)
+        patients = np.array([f"{name}{i // size}" for i in range(len(points))])
+        save(folder, name, points, labels, patient=patients)
+
+
+def test_more_rows_than_the_profile_keeps_may_have_groups(folder: Path) -> None:
+    points = points_of(5200, np.random.default_rng(1))
+    labels = np.where(np.arange(5200) < 300, points[:, 0] > 0.5, -1)
+    save(folder, "operational", points, labels)
+    grouped(folder)
+    found = record_of(run(folder, group="patient"))
+    assert found.inputs == 5200 and found.groups == 1040 and not found.budget
+
+
+def test_growing_labels_are_refused_if_inputs_depend_on_each_other(folder: Path) -> None:
+    grouped(folder)
+    with pytest.raises(SpecError, match="data has groups"):
+        run(folder, group="patient", reliability={"labels": "growing"})
+
+
+def test_a_claim_with_groups_says_how_many_more_groups_settle_it(folder: Path) -> None:
+    grouped(folder)
+    kinds = {"critical": {"pairs": [[1, 0]]}}
+    claims = [{"id": "R", "pmi": {"max": 0.06}}]
+    made = run(folder, group="patient", claims=claims, reliability={"failures": kinds})
+    member, first = made.claims[0].members[0], record_of(made).bounds[0]
+    assert made.verdict == "inconclusive" and member.value == pytest.approx(first.value)
+    groups = next(
+        n for n in range(60, 1000) if bounded_mean_upper(first.failures, n, 0.025) <= 0.06
+    )
+    assert member.groups_to_settle == groups
+    points, _ = load(folder, "operational")
+    assert record_of(made).types[0].failures == failing(points[:300]).sum()
+
+
+def test_growing_labels_settle_by_the_sequence_that_judges_them(folder: Path) -> None:
+    claims = [{"id": "R", "pmi": {"max": 0.04}}]
+    made = run(folder, claims=claims, reliability={"labels": "growing"})
+    n, k = made.claims[0].members[0].cases_to_settle, record_of(made).bounds[0].failures
+    above, below = (proportion_sequence(k, m, confidence=0.975, sided="upper") for m in (n - 1, n))
+    assert above.high > 0.04 >= below.high
+
+
+def test_labels_within_a_given_r_of_each_other_strike_the_second_line(folder: Path) -> None:
+    assume = {"assume": ["r_separation"], "r": 10.0}
+    found = record_of(run(folder, without=("reference",), reliability=assume))
+    assert "contradicted by 300 of 300" in found.struck and not found.assumed
+
+
+def test_failures_that_labels_within_r_cannot_explain_strike_the_second_line(folder: Path) -> None:
+    points, labels = load(folder, "operational")
+    points[300:][failing(points[300:])] = [0.8, 0.5]
+    points[:60] = np.random.default_rng(0).uniform(0.92, 1, (60, 2))
+    save(folder, "operational", points, np.where(labels < 0, -1, points[:, 0] > 0.5))
+    claims = [{"id": "R", "pmi": {"max": 0.1}}]
+    made = run(folder, claims=claims, reliability={"assume": ["r_separation"]})
+    assert made.verdict == "breached" and "more labelled inputs fail" in record_of(made).struck
+
+
+def test_what_cannot_be_computed_is_refused_before_any_case_runs(folder: Path) -> None:
+    with pytest.raises(SpecError, match=r"reliability.time.*no metadata 'nope'"):
+        run(folder, reliability={"time": "nope"})
+    with pytest.raises(SpecError, match=r"reliability.unastuteness.*'nope'"):
+        run(folder, reliability={"unastuteness": {"estimator": "nope"}})
+    points, labels = load(folder, "operational")
+    points[400, 0] = np.nan
+    save(folder, "operational", points, labels)
+    with pytest.raises(SpecError, match="operational:operational400 has values that are not"):
+        run(folder)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_estimator_of_ones_own_is_found(folder: Path, workers: int) -> None:
+    (folder / "mine.py").write_text(
+        "from roadworthy.search.monte_carlo import monte_carlo\n\n\n"
+        "def mine(margin, law, rng, *, draws=30):\n"
+        "    return monte_carlo(margin, law, rng, draws=draws)\n"
+    )
+    asked = {"estimator": "mine.py:mine", "inputs": 20, "radius": 0.02}
+    made = run(folder, reliability={"unastuteness": asked}, workers=workers)
+    assert record_of(made).unastuteness.queries == 600
+
+
+def test_minus_one_in_a_table_is_no_class(folder: Path) -> None:
+    data = {}
+    for name in ("operational", "test"):
+        points, labels = load(folder, name)
+        rows = [
+            f"{name}{i},{a},{b},{y}"
+            for i, ((a, b), y) in enumerate(zip(points, labels, strict=True))
+        ]
+        (folder / f"{name}.csv").write_text("\n".join(["id,a,b,label", *rows]))
+        data[name] = {"csv": f"{name}.csv", "features": ["a", "b"]}
+    with pytest.raises(SpecError, match=r"data.operational: has the label -1; leave the label"):
+        run(folder, data=data)
+    file = folder / "operational.csv"
+    file.write_text(file.read_text().replace(",-1\n", ",\n").removesuffix("-1"))
+    assert record_of(run(folder, data=data)).labelled == 300
+
+
+def test_inputs_without_an_answer_are_said(folder: Path) -> None:
+    ids = [f"test{i}" for i in range(200)]
+    (folder / "answers.jsonl").write_text(
+        "\n".join(f'{{"id": "{i}", "scores": [0.0, 1.0]}}' for i in ids)
+    )
+    made = run(folder, subject={"task": "classification", "predictions": "answers.jsonl"})
+    assert record_of(made).bounds[0].failures == 300
+    assert any("1500 of 1500 operational inputs have no answer" in w for w in made.record.warnings)

@@ -19,6 +19,8 @@ from roadworthy.data.seeds import generator
 from roadworthy.data.values import IMAGE, VECTOR, Unreadable
 from roadworthy.execution.plan import Chunk, Plan
 from roadworthy.measures.classification import predicted
+from roadworthy.registry import Component
+from roadworthy.spec.own import is_own, own_component
 from roadworthy.subject.system import Cases
 from roadworthy.subject.trace import SYSTEM, Trace, one_row_a_case
 
@@ -59,12 +61,19 @@ def unastuteness(plan: Plan, chunk: Chunk, ids: Sequence[str]) -> Trace:
         ends = (centre - given["radius"], centre + given["radius"])
         law = UniformBox(*(end.clamp(low, high) for end in ends))
         margin = margin_of(scores_around(plan, data, given["domain"]), labels[rows], batch=AT_ONCE)
-        estimator = registry.get("failure_estimators", given["estimator"]).bind
+        estimator = estimator_of(plan, given["estimator"]).bind
         rng = generator(plan.spec.seed, "unastuteness", ids[0])
         found = estimator(**dict(given["parameters"]))(margin, law, rng)
         columns = (found.probability, found.low, found.high, found.variance)
         table[rows - chunk.start] = np.column_stack([*columns, found.queries, found.found])
     return one_row_a_case(ids, table, time.perf_counter() - started)
+
+
+def estimator_of(plan: Plan, name: str) -> Component:
+    """An estimator by its name, or as ``mine.py:name``; a process of its own has not loaded it yet."""
+    if is_own(name):
+        return own_component("failure_estimators", name, plan.spec.base)
+    return registry.get("failure_estimators", name)
 
 
 def comparable(data: Dataset, rows: np.ndarray | slice, domain: Domain = None) -> np.ndarray:

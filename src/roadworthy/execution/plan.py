@@ -36,7 +36,7 @@ from roadworthy.cases.generators import (
 )
 from roadworthy.cases.image.pixels import white
 from roadworthy.data.roles import check_roles
-from roadworthy.data.samples import Dataset, load
+from roadworthy.data.samples import UNLABELLED, Dataset, load
 from roadworthy.data.values import BOXES, FRAMES, LABEL, MASK, TASKS, TRACKS, Kind, Unreadable
 from roadworthy.execution.class_order import ClassOrder, class_order, few
 from roadworthy.execution.versions import code_version, libraries, source_of, trace_version
@@ -44,7 +44,7 @@ from roadworthy.measures import failure as failure_criteria
 from roadworthy.measures import for_values
 from roadworthy.registry import did_you_mean
 from roadworthy.spec import ROLES, Assessment
-from roadworthy.spec.own import is_own
+from roadworthy.spec.own import is_own, own_component
 from roadworthy.subject.identity import SubjectEvidence, native_libraries, watching
 from roadworthy.subject.needs import Input, Passes, Request, Score
 from roadworthy.subject.passes import resolved
@@ -395,7 +395,10 @@ class Plan:
                 asdict(self.circumstance(condition.circumstance)) if condition.circumstance else {}
             )
             generators = self.circumstance(condition.circumstance).generators() if about else []
-            code = [[g.content, *map(source_of, g.components)] for g in generators]
+            code: list[Any] = [[g.content, *map(source_of, g.components)] for g in generators]
+            own = str(dict(condition.search.parameters).get("estimator", ""))
+            if is_own(own):
+                code.append(source_of(own_component("failure_estimators", own, self.spec.base)))
             made = [condition.search.name, condition.search.parameters, about, judged, code]
         asked = {} if condition.search is not None else self.wants.requests
         requests = {m: sorted(self._named(m, r) for r in rs) for m, rs in asked.items()}
@@ -527,6 +530,8 @@ def _check_data(spec: Assessment, sets: Mapping[str, Dataset], invalid: Collecti
 def _check_classes(spec: Assessment, sets: Mapping[str, Dataset]) -> None:
     classes = {role: dataset.classes for role, dataset in sets.items() if dataset.classes}
     for role, names in classes.items():
+        if role == OPERATIONAL and str(UNLABELLED) in names and "test" not in classes:
+            raise spec.error(("data", role), "has the label -1; leave the label of such rows empty")
         if names != classes.get("test", names):
             raise spec.error(
                 ("data", role) if role in ROLES else ("data",),

@@ -205,9 +205,14 @@ class PrintedBounds:
         """The first line over the second; above 1, labels within r helped."""
         return self.without_assumptions.upper / self.if_separated.upper
 
+    @property
+    def holds(self) -> bool:
+        """No label contradicts the second line, nor does the plain test's lower bound."""
+        return not self.contradicted and self.if_separated.lower <= self.if_separated.upper
+
     def judged(self, assume_separation: bool) -> PmiBound:
         """What a claim is judged by: the second line if it is assumed and not contradicted."""
-        if assume_separation and not self.contradicted:
+        if assume_separation and self.holds:
             return self.if_separated
         return self.without_assumptions
 

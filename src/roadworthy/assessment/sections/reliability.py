@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -51,7 +52,7 @@ from roadworthy.assessment.section import Result, Results, Section, drawn, nothi
 from roadworthy.claims import Quantity
 from roadworthy.data.samples import UNLABELLED, Dataset
 from roadworthy.data.values import CLASS_SCORES, IMAGE, VECTOR
-from roadworthy.execution.cells import comparable, why_no_scores
+from roadworthy.execution.cells import comparable, estimator_of, why_no_scores
 from roadworthy.execution.plan import OPERATIONAL, Extra, Plan, Search, Wants, hash_of
 from roadworthy.finding import About, Evidence, Finding, Sided
 from roadworthy.registry import register
@@ -59,7 +60,14 @@ from roadworthy.report import charts
 from roadworthy.report.blocks import Block, Cell, Chart, Column, Heading, Table, Text
 from roadworthy.spec import Assessment, ClaimSpec, Strict
 from roadworthy.statistics import Interval, mean
-from roadworthy.statistics.partition import Centres, Grid, LabelSeparation, label_separation
+from roadworthy.statistics.partition import (
+    Centres,
+    Grid,
+    LabelSeparation,
+    label_separation,
+    nearest_within,
+)
+from roadworthy.statistics.planning import smallest_number
 from roadworthy.statistics.profile import Profile, Smoothed
 from roadworthy.statistics.sequential import proportion_sequence
 from roadworthy.store.record import Number, RecordPart, StoredInterval
@@ -88,7 +96,7 @@ class ProfileSpec(Strict):
     example: ClassVar[str] = "profile: {bandwidth: likelihood}"
 
     bandwidth: Literal["likelihood", "silverman", "scott"] | float = Field(
-        "likelihood", description="How it is chosen, or a factor of each feature's deviation"
+        "likelihood", description="How it is chosen, or the bandwidth of every feature"
     )
     cells: int = Field(
         40, ge=2, le=400, description="Cells a side of the map in 2-D, else regions of the profile"
@@ -398,6 +406,13 @@ class Reliability(Section):
             raise plan.spec.error(
                 (KEY,), f"inputs are images or rows of features, not {operational.input_kind.name}"
             )
+        if given.time is not None:
+            with plan.spec.located((KEY, "time")):
+                operational.column(given.time)
+        if given.labels == "growing" and _depends(operational.groups):
+            raise plan.spec.error(
+                (KEY, "labels"), "growing counts inputs one by one, and data has groups; use fixed"
+            )
         if given.domain is not None:
             width = np.shape(operational.inputs[:1])[-1]
             if operational.input_kind is IMAGE or len(given.domain) != width:
@@ -408,6 +423,9 @@ class Reliability(Section):
             _types(plan)
             _separated(plan)
         if given.unastuteness is not None:
+            asked = given.unastuteness
+            with plan.spec.located((KEY, CELLS)):
+                estimator_of(plan, asked.estimator).check(asked.parameters)
             refused = why_no_scores(plan, operational)
             if not refused and given.norm != "inf":
                 refused = "balls are boxes, which norm inf has"
@@ -483,13 +501,22 @@ class Reliability(Section):
             return Interval(low, high, confidence, bound.method)
 
         def settled_by(limit: float, confidence: float) -> int | None:
+            if given.labels == "growing":
+                upper = partial(proportion_sequence, confidence=confidence, sided="upper")
+                k = float(failed.sum())
+                return smallest_number(lambda n: upper(k, n).high <= limit, len(failed) + 1)
             bound, tested = lines(confidence)
             further = claim_status(bound, limit, tested=tested).further
-            return None if further is None else len(failed) + further
+            # Units are groups if there are some, which have so many cases on average.
+            return (
+                None
+                if further is None
+                else math.ceil((tested.n + further) * len(failed) / tested.n)
+            )
 
         own = operation.of_tested()
         groups = None if own is None else len(np.unique(own))
-        value, about = float(failed.mean()), About(circumstance="operation")
+        value, about = lines(CONFIDENCE)[0].point, About(circumstance="operation")
         more: dict[str, Any] = {"groups": groups, "settled_by": settled_by}
         return [Evidence(PMI, about, value, len(failed), "lower", interval, **more)]
 
@@ -543,8 +570,14 @@ def _separations(sets: Mapping[str, Dataset], given: ReliabilitySpec) -> Separat
     ids = [f"{role}:{i}" for role, d in sets.items() for i in d.ids]
     known = len(points[0]) if "reference" in sets else 0
     rows, truth = np.concatenate(points), np.concatenate(labels)
-    if len(np.unique(truth[truth >= 0])) < 2:
-        because = "labels are of one class"
+    broken = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+    if len(broken):
+        raise ValueError(
+            f"{ids[broken[0]]} has values that are not finite ({len(broken)} such rows); fill them"
+        )
+    because = "labels are of one class" if len(np.unique(truth[truth >= 0])) < 2 else ""
+    because = because if rows.shape[1] else "answers are known and inputs are not"
+    if because:
         return Separations(rows, truth, ids, known, None, None, because)
     found = label_separation(rows, truth, norm=given.p, r=given.r, names=ids)
     own = truth[:known]
@@ -605,7 +638,8 @@ class _Analysis:
         from_reference = self._reached(self.apart.of_reference, self.apart.reference)
         at_random = np.where(operation.chosen, UNLABELLED, operation.labels)
         separated = separation_check(at_random, from_reference)
-        against = int(separated[0].against)
+        against = int(separation_check(operation.labels, from_reference)[0].against)
+        against = against or self._against_each_other()
         made = ReliabilityResult(
             ReliabilityRecord(),
             operation=operation,
@@ -617,8 +651,8 @@ class _Analysis:
         space = _Space.of(self)
         smoothed = space.smoothed(operation, reached)
         record = ReliabilityRecord(
-            assumed="r_separation" in given.assume and not against,
-            struck=_struck(against, separated[0].n, lines),
+            assumed="r_separation" in given.assume and lines.holds,
+            struck=_struck(lines, int((operation.labels != UNLABELLED).sum())),
             inputs=len(operation.labels),
             labelled=int(operation.tested.sum()),
             chosen=int(operation.chosen.sum()),
@@ -629,7 +663,7 @@ class _Analysis:
             evidence=self._evidence(from_reference, reached),
             assumptions=self._assumptions(separated, space, smoothed),
             types=self._types(made.types),
-            budget=_budget(operation.failed),
+            budget=_budget(operation.failed, operation.of_tested()),
             regions=space.regions(operation, reached),
             map=space.map(operation, reached),
             label_next=self._label_next(space, reached),
@@ -665,6 +699,18 @@ class _Analysis:
         return reach(
             self.operation.points, self.apart.points[known], self.apart.labels[known], separation
         ).labels
+
+    def _against_each_other(self) -> int:
+        """Labelled operational inputs nearer than a given r to one of another class."""
+        if self.given.r is None or self.apart.all is None:
+            return 0
+        known, found = self.operation.labels != UNLABELLED, 0
+        points, labels = self.operation.points[known], self.operation.labels[known]
+        how = {"radius": self.given.r, "norm": self.given.p}
+        for label in np.unique(labels):
+            near, _ = nearest_within(points[labels == label], points[labels != label], **how)
+            found += int(np.isfinite(near).sum())
+        return found
 
     def _evidence(self, from_reference: np.ndarray, reached: np.ndarray) -> dict[str, float]:
         """What the operational inputs rest on; the shares add to 1."""
@@ -786,7 +832,7 @@ class _Analysis:
         labels, answers = operation.labels[tested], operation.answers[tested]
         if not types or not len(labels):
             return []
-        groups = operation.of_tested()
+        groups, pairs = operation.of_tested(), list(zip(labels, answers, strict=True))
         costs = {n: k.cost for n, k in self.given.failures.items() if k.cost}
         found = []
         for kind in subtypes(labels, answers, types, groups=groups):
@@ -797,7 +843,7 @@ class _Analysis:
             found.append(
                 FailureTypeRecord(
                     name=kind.name,
-                    failures=round(kind.bound.k) if groups is None else -1,
+                    failures=sum(pair in types[kind.name] for pair in pairs),
                     value=kind.bound.point,
                     upper=kind.bound.upper,
                     cost=cost,
@@ -853,6 +899,12 @@ class _Analysis:
     def _said(self, lines: PrintedBounds, record: ReliabilityRecord) -> tuple[list[str], list[str]]:
         """Warnings and notes."""
         warnings, notes = [], []
+        unanswered = int((self.operation.answers < 0).sum())
+        if unanswered:
+            warnings.append(
+                f"pmi: {unanswered} of {record.inputs} operational inputs have no answer and count as "
+                f"failing. Their ids are such as {OPERATIONAL}:{self.ids[0]}."
+            )
         bound = lines.judged(record.assumed)
         if self.observed.clean.truth is not None and bound.n:
             held = held_out_check(self.observed.clean.failure, bound.upper)
@@ -904,7 +956,10 @@ class _Space:
             box = given.domain or box
             side = max(high - low for low, high in box) / given.profile.cells
             grid = Grid.over(box, side)
-            return cls(inputs, known, grid, grid.cell_of(inputs), fitted.density)
+            # The supervisor keeps some of the rows; groups are those of all.
+            even = np.full(len(inputs), 1 / len(inputs))
+            density = replace(fitted.density, points=inputs, weights=even)
+            return cls(inputs, known, grid, grid.cell_of(inputs), density)
         if not len(known):
             return cls(inputs, known, None, np.zeros(len(inputs), dtype=int), None)
         count = min(given.profile.cells, max(len(known) // 10, 1))
@@ -1046,15 +1101,21 @@ def _bound_record(name: str, title: str, bound: PmiBound) -> BoundRecord:
     )
 
 
-def _struck(against: int, n: int, lines: PrintedBounds) -> str:
-    if against:
+def _struck(lines: PrintedBounds, n: int) -> str:
+    if lines.contradicted:
+        against = lines.contradicted
         return f"r-separation is contradicted by {against} of {n} labelled operational inputs"
-    return ""
+    return "" if lines.holds else "more labelled inputs fail than labels within r allow"
 
 
-def _budget(failed: np.ndarray) -> list[BudgetPoint]:
-    """The bound as labels came in, in the order of the file."""
-    if len(failed) < 10:
+def _depends(groups: np.ndarray | None) -> bool:
+    """Whether a group has two rows."""
+    return groups is not None and len(np.unique(groups)) < len(groups)
+
+
+def _budget(failed: np.ndarray, groups: np.ndarray | None) -> list[BudgetPoint]:
+    """The bound as labels came in, in the order of the file; groups do not come in row by row."""
+    if len(failed) < 10 or _depends(groups):
         return []
     sizes = np.unique(np.linspace(max(len(failed) / 20, 10), len(failed), 30).round().astype(int))
     found = []
@@ -1132,9 +1193,9 @@ def _sentence(record: ReliabilityRecord) -> str:
     used = second if record.assumed else first
     assumed = "none"
     if record.assumed:
-        assumed = f"r-separation, contradicted by 0 of {record.labelled:,} labels"
+        assumed = "r-separation, which no label contradicts"
     one_in = f", 1 in {1 / used.upper:,.0f}" if used.upper else ""
-    what = "groups" if record.groups else "labelled"
+    what = "groups" if record.groups else "labelled" if used.n == first.n else "inputs"
     return (
         f"At most {_percent(used.upper)} of inputs drawn like the operational data are misclassified"
         f"{one_in} ({numbers.confidence(record.confidence)} confidence, {used.n:,} {what}, "
