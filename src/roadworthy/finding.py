@@ -64,6 +64,8 @@ class Evidence:
     """Whether more cases would narrow it as far as one likes: not where numbers that somebody gave are in doubt, too."""
     reason: str = ""
     """Why nothing can be said here (a slice that is too small), else empty."""
+    assuming: str = ""
+    """What must hold besides for its interval to hold, as the end of "assuming …"."""
     settled_by: Callable[[float, float], int | None] | None = None
     """How many cases would settle a claim with this limit at this confidence; None: as the interval's width says."""
 

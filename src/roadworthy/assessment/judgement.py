@@ -21,7 +21,7 @@ from roadworthy.execution.plan import Plan
 from roadworthy.finding import Evidence
 from roadworthy.registry import did_you_mean
 from roadworthy.spec import Assessment, ClaimSpec
-from roadworthy.spec.limits import number_style, quantities
+from roadworthy.spec.limits import installed_sections, number_style, quantities
 from roadworthy.store import RunFolder
 from roadworthy.store.record import Record
 
@@ -41,6 +41,8 @@ def judge_claims(
             owner = owners[content.quantity]
             claim = _claim(spec, content, observed)
             evidence = sections[owner].evidence(content, plan, observed, results[owner])
+        if evidence and evidence[0].assuming:
+            claim = replace(claim, text=f"{claim.text}, assuming {evidence[0].assuming}")
         judgement = judge(claim, evidence)
         if _over_levels(spec, content):
             text = claim.text + _worst(claim, evidence)
@@ -80,6 +82,7 @@ def check_claims(plan: Plan) -> None:
                 f"{content.quantity!r} is not measured here{did_you_mean(content.quantity, known)}; "
                 f"claims can name: {', '.join(known)}",
             )
+        _check_section(spec, i, content)
         refused = ""
         if every and every not in options:
             hint = did_you_mean(every, options)
@@ -94,6 +97,22 @@ def check_claims(plan: Plan) -> None:
             raise spec.error(("claims", i, "every"), refused)
         _check_place(plan, i, content)
         _check_supervisor(plan, i, content.supervisor)
+
+
+def _check_section(spec: Assessment, i: int, content: ClaimSpec) -> None:
+    """The section that finds a quantity is in the file."""
+    for section in installed_sections().values():
+        owned = any(q.name == content.quantity for q in section.quantities)
+        if (
+            owned
+            and section.keys
+            and not section.always
+            and not set(section.keys) & spec.model_fields_set
+        ):
+            key = next(iter(section.keys))
+            raise spec.error(
+                ("claims", i), f"{content.quantity} needs the section {key}. Add `{key}: {{}}`"
+            )
 
 
 def _check_against_run(plan: Plan, i: int, content: ClaimSpec) -> None:

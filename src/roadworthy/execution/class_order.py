@@ -110,7 +110,12 @@ def _aligned(spec: Assessment, role: str, data: Dataset, order: ClassOrder) -> D
                 place,
                 f"the label {unknown[0]!r} is none of the subject's classes ({order.source}): {few(order.names)}"
                 f"{did_you_mean(unknown[0], order.names)}; correct it, or list it under data: classes, "
-                "where every answer to it is wrong",
+                "where every answer to it is wrong"
+                + (
+                    ". If the row has no label, leave the cell empty"
+                    if role == "operational"
+                    else ""
+                ),
             )
         place_of = {name: i for i, name in enumerate(order.names)}
         # The last entry is what a row without a label, -1, picks.

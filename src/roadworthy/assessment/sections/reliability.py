@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -26,7 +25,6 @@ from roadworthy.analysis.reliability.assembly import (
     SPLIT,
     PmiBound,
     PrintedBounds,
-    claim_status,
     conservative_bound,
     corrected,
     cost_of_failures,
@@ -67,7 +65,6 @@ from roadworthy.statistics.partition import (
     label_separation,
     nearest_within,
 )
-from roadworthy.statistics.planning import smallest_number
 from roadworthy.statistics.profile import Profile, Smoothed
 from roadworthy.statistics.sequential import proportion_sequence
 from roadworthy.store.record import Number, RecordPart, StoredInterval
@@ -79,9 +76,12 @@ SUPERVISOR = "profile"
 AGAIN, CELLS = "asked_again", "unastuteness"
 CHECKED = 64
 """Operational inputs that the subject is asked about twice."""
+ANY_LOOK = "any_look"
 NEXT, MARKED = 10, 200
 """Rows to label next, and failures on a map, at most."""
 NOT_TESTED = {
+    2: "no labelled input has a reference label within r",
+    4: "no labelled input has a reference label within r",
     3: "no reference data",
     5: "no cell has inputs of one label",
     6: "no draws inside cells; `unastuteness` looks around inputs",
@@ -226,9 +226,9 @@ class FailureTypeRecord(RecordPart):
 
     name: str
     failures: int
-    value: float
-    upper: float
-    cost: Number = None
+    value: Number = None
+    upper: Number = None
+    cost: Number = Field(default=None, description="Upper bound of what it costs an input")
 
 
 class RegionRecord(RecordPart):
@@ -247,6 +247,7 @@ class MapRecord(RecordPart):
     axes: list[tuple[str, float, float]]
     profile: list[list[Number]]
     failing: list[list[Number]]
+    unlabelled: list[list[Number]]
     marks: list[tuple[float, float, str]] = Field(default_factory=list)
 
 
@@ -289,6 +290,7 @@ class ReliabilityRecord(RecordPart):
     because: str = Field(default="", description="Why there is no pmi")
     confidence: float = CONFIDENCE
     assumed: bool = Field(default=False, description="Claims are judged by the second line")
+    held_out: str = Field(default="", description="What the test cases say of the bound")
     struck: str = Field(default="", description="Why the second line does not count")
     inputs: int = 0
     labelled: int = 0
@@ -369,7 +371,7 @@ class Reliability(Section):
 
     def check_file(self, spec: Assessment) -> None:
         """Classes alone have misclassifications, and a claim needs operational data."""
-        if spec.part(KEY, ReliabilitySpec) is None:
+        if KEY not in spec.model_fields_set:
             return
         given = _settings(spec)
         if spec.task.output is not CLASS_SCORES:
@@ -387,7 +389,8 @@ class Reliability(Section):
                 known = ", ".join(given.failures) or "none"
                 raise spec.error(
                     ("claims", i, "class"),
-                    f"{claim.class_!r} is no type of failure under reliability: failures: {known}",
+                    f"{claim.class_!r} is no type of failure (known: {known}). Add `failures: {{{claim.class_}: "
+                    "{pairs: [[TRUE, ANSWER]]}}` under reliability",
                 )
             if "confidence" not in claim.model_fields_set:
                 claim.confidence = CONFIDENCE
@@ -406,6 +409,13 @@ class Reliability(Section):
             raise plan.spec.error(
                 (KEY,), f"inputs are images or rows of features, not {operational.input_kind.name}"
             )
+        if operational.has_column(CHOSEN):
+            unknown = set(map(str, operational.column(CHOSEN))) - {"chosen", "random", ""}
+            if unknown:
+                raise plan.spec.error(
+                    ("data", OPERATIONAL),
+                    f"the column {CHOSEN} holds {sorted(unknown)[0]!r}; write `chosen` or `random`",
+                )
         if given.time is not None:
             with plan.spec.located((KEY, "time")):
                 operational.column(given.time)
@@ -500,24 +510,12 @@ class Reliability(Section):
             high = 1.0 if sided == "lower" else bound.upper
             return Interval(low, high, confidence, bound.method)
 
-        def settled_by(limit: float, confidence: float) -> int | None:
-            if given.labels == "growing":
-                upper = partial(proportion_sequence, confidence=confidence, sided="upper")
-                k = float(failed.sum())
-                return smallest_number(lambda n: upper(k, n).high <= limit, len(failed) + 1)
-            bound, tested = lines(confidence)
-            further = claim_status(bound, limit, tested=tested).further
-            # Units are groups if there are some, which have so many cases on average.
-            return (
-                None
-                if further is None
-                else math.ceil((tested.n + further) * len(failed) / tested.n)
-            )
-
         own = operation.of_tested()
         groups = None if own is None else len(np.unique(own))
         value, about = lines(CONFIDENCE)[0].point, About(circumstance="operation")
-        more: dict[str, Any] = {"groups": groups, "settled_by": settled_by}
+        assumed = not of_type and bool(given.assume) and not result.contradicted
+        assuming = "labels are r-separated" if assumed else ""
+        more: dict[str, Any] = {"groups": groups, "effective_n": groups, "assuming": assuming}
         return [Evidence(PMI, about, value, len(failed), "lower", interval, **more)]
 
     def view(self, record: ReliabilityRecord, run: RunRecord) -> list[Block]:
@@ -569,7 +567,20 @@ def _separations(sets: Mapping[str, Dataset], given: ReliabilitySpec) -> Separat
     ]
     ids = [f"{role}:{i}" for role, d in sets.items() for i in d.ids]
     known = len(points[0]) if "reference" in sets else 0
+    widths = {role: part.shape[1] for role, part in zip(sets, points, strict=True)}
+    if len(set(widths.values())) > 1:
+        raise ValueError("; ".join(f"{role} has {n} features" for role, n in widths.items()))
     rows, truth = np.concatenate(points), np.concatenate(labels)
+    if given.domain is not None:
+        outside = _outside(rows[known:])
+        if outside.mean() > 0.5:
+            low, high = (
+                f([d.inputs[:] for d in sets.values()][-1], axis=0) for f in (np.min, np.max)
+            )
+            ends = ", ".join(f"[{a:g}, {b:g}]" for a, b in zip(low, high, strict=True))
+            raise ValueError(
+                f"domain: {outside.mean():.0%} of the operational inputs lie outside it; they run from {ends}"
+            )
     broken = np.flatnonzero(~np.isfinite(rows).all(axis=1))
     if len(broken):
         raise ValueError(
@@ -585,6 +596,12 @@ def _separations(sets: Mapping[str, Dataset], given: ReliabilitySpec) -> Separat
     if len(np.unique(own[own >= 0])) >= 2:
         apart = label_separation(rows[:known], own, norm=given.p, r=given.r)
     return Separations(rows, truth, ids, known, found, apart)
+
+
+def _outside(points: np.ndarray) -> np.ndarray:
+    """Which points lie outside a domain that was scaled to 0 and 1."""
+    outside: np.ndarray = ((points < 0) | (points > 1)).any(axis=1)
+    return outside
 
 
 def _types(plan: Plan) -> dict[str, list[tuple[int, int]]]:
@@ -696,9 +713,11 @@ class _Analysis:
                 else np.full(len(self.operation.labels), UNLABELLED)
             )
         known = np.flatnonzero(self.apart.labels[:rows] != UNLABELLED)
-        return reach(
-            self.operation.points, self.apart.points[known], self.apart.labels[known], separation
-        ).labels
+        points, labels = self.apart.points[known], self.apart.labels[known]
+        found = reach(self.operation.points, points, labels, separation).labels
+        if self.given.domain is not None:
+            found[_outside(self.operation.points)] = UNLABELLED
+        return found
 
     def _against_each_other(self) -> int:
         """Labelled operational inputs nearer than a given r to one of another class."""
@@ -721,7 +740,7 @@ class _Analysis:
         near = Reached(labels, np.zeros(0), np.zeros(0))
         inside: Any = None
         if self.given.domain is not None:
-            inside = np.all((operation.points >= 0) & (operation.points <= 1), axis=1)
+            inside = ~_outside(operation.points)
         return evidence_breakdown(
             operation.answers, near, labels=operation.labels, inside=inside
         ).shares
@@ -741,6 +760,8 @@ class _Analysis:
             _bound_record("if_separated", "If labels are r-separated", lines.if_separated),
         ]
         found = [b.model_copy(update={"printed": True}) for b in found]
+        if not lines.holds:
+            found[1] = found[1].model_copy(update={"printed": False, "note": "does not count"})
         by_label = lines.propagated
         row = _bound_record("propagated", "All inputs by labels within r", by_label.bound)
         if by_label.says_nothing:
@@ -768,7 +789,8 @@ class _Analysis:
         found.append(self._conservative())
         if self.given.labels == "growing":
             bound = _at_any_look(operation.failed, CONFIDENCE)
-            found.append(_bound_record("any_look", "At every look", bound))
+            row = _bound_record(ANY_LOOK, "At every look", bound)
+            found.append(row.model_copy(update={"printed": True}))
         return found
 
     def _conservative(self) -> BoundRecord:
@@ -836,19 +858,19 @@ class _Analysis:
         costs = {n: k.cost for n, k in self.given.failures.items() if k.cost}
         found = []
         for kind in subtypes(labels, answers, types, groups=groups):
-            cost = None
-            if kind.name in costs:
-                own = {kind.name: costs[kind.name]}
-                cost = cost_of_failures(labels, answers, types, own, groups=groups).upper
+            each = costs.get(kind.name)
             found.append(
                 FailureTypeRecord(
                     name=kind.name,
                     failures=sum(pair in types[kind.name] for pair in pairs),
                     value=kind.bound.point,
                     upper=kind.bound.upper,
-                    cost=cost,
+                    cost=None if each is None else each * kind.bound.upper,
                 )
             )
+        if len(costs) > 1:
+            total = cost_of_failures(labels, answers, types, costs, groups=groups)
+            found.append(FailureTypeRecord(name="together", failures=0, cost=total.upper))
         return found
 
     def _label_next(self, space: _Space, reached: np.ndarray) -> list[str]:
@@ -864,6 +886,9 @@ class _Analysis:
             return None
         asked = table[np.isfinite(table[:, 0])]
         interval = mean(asked[:, 0], confidence=CONFIDENCE)
+        if not math.isfinite(interval.high):  # every ball alike: the means of their own bounds
+            ends = (float(asked[:, column].mean()) for column in (1, 2))
+            interval = Interval(*ends, CONFIDENCE, "mean of the balls' intervals")
         assert self.given.unastuteness is not None
         return UnastutenessRecord(
             estimator=self.given.unastuteness.estimator,
@@ -908,6 +933,10 @@ class _Analysis:
         bound = lines.judged(record.assumed)
         if self.observed.clean.truth is not None and bound.n:
             held = held_out_check(self.observed.clean.failure, bound.upper)
+            record.held_out = (
+                f"{held.k:,} of {held.n:,} test cases fail, which "
+                f"{'contradicts' if held.contradicted else 'does not contradict'} the bound (p = {held.p:.2g})."
+            )
             if held.contradicted:
                 warnings.append(
                     f"pmi: {held.k} of {held.n} test cases fail, which contradicts the upper bound "
@@ -921,10 +950,17 @@ class _Analysis:
             )
         if self.apart.because:
             notes.append(f"pmi: no label reaches another input: {self.apart.because}.")
-        if not len(self.operation.failed):
+        tested = self.operation.points[self.operation.tested]
+        if not len(tested):
             notes.append(
-                "pmi: no operational input was labelled at random, so there is no bound. Label some."
+                "pmi: no operational input was labelled at random: no bound without assumptions. Label some."
             )
+        elif tested.shape[1]:
+            copies = len(tested) - len(np.unique(tested, axis=0))
+            if copies > len(tested) / 100:
+                notes.append(
+                    f"pmi: {copies} labelled inputs repeat others. If they are copies, leave them out or set `group`."
+                )
         return warnings, notes
 
 
@@ -938,6 +974,7 @@ class _Space:
     cells: np.ndarray
     """The cell of each operational input."""
     density: Profile | None
+    ids: np.ndarray
     names: tuple[str, str] = ("feature 1", "feature 2")
 
     @classmethod
@@ -947,7 +984,7 @@ class _Space:
         if fitted is None:
             known = analysis.apart.points[: analysis.apart.reference]
             none = np.zeros(len(analysis.operation.labels), dtype=int)
-            return cls(analysis.operation.points, known, None, none, None)
+            return cls(analysis.operation.points, known, None, none, None, analysis.ids)
         inputs = fitted.encode(data[OPERATIONAL].inputs[:])
         known = fitted.encode(data["reference"].inputs[:]) if "reference" in data else inputs[:0]
         if inputs.shape[1] == 2:
@@ -961,10 +998,10 @@ class _Space:
             density = replace(fitted.density, points=inputs, weights=even)
             return cls(inputs, known, grid, grid.cell_of(inputs), density)
         if not len(known):
-            return cls(inputs, known, None, np.zeros(len(inputs), dtype=int), None)
+            return cls(inputs, known, None, np.zeros(len(inputs), dtype=int), None, analysis.ids)
         count = min(given.profile.cells, max(len(known) // 10, 1))
         centres = Centres.fit(known, count, rng=np.random.default_rng(analysis.plan.spec.seed))
-        return cls(inputs, known, centres, centres.cell_of(inputs), None)
+        return cls(inputs, known, centres, centres.cell_of(inputs), None, analysis.ids)
 
     def counts(
         self, operation: Operation, reached: np.ndarray
@@ -997,12 +1034,15 @@ class _Space:
 
     def _failing(self, operation: Operation, reached: np.ndarray) -> np.ndarray:
         """By cell, the share of inputs that fail by a label within r or have none; NaN without inputs."""
+        return self._share((reached == UNLABELLED) | (reached != operation.answers))
+
+    def _share(self, rows: np.ndarray) -> np.ndarray:
+        """By cell, the share of its inputs that are among the rows; NaN without inputs."""
         assert self.partition is not None
         inside, cells = self.cells >= 0, self.partition.cells
-        bad = (reached == UNLABELLED) | (reached != operation.answers)
         met = np.bincount(self.cells[inside], minlength=cells)
-        failing = np.bincount(self.cells[inside], weights=bad[inside], minlength=cells)
-        return np.where(met > 0, failing / np.maximum(met, 1), np.nan)
+        found = np.bincount(self.cells[inside], weights=rows[inside], minlength=cells)
+        return np.where(met > 0, found / np.maximum(met, 1), np.nan)
 
     def regions(self, operation: Operation, reached: np.ndarray) -> list[RegionRecord]:
         """The regions with most inputs; a map says it of two features."""
@@ -1014,14 +1054,14 @@ class _Space:
             own = self.cells == cell
             found.append(
                 RegionRecord(
-                    name=f"region {cell}",
+                    name=f"region {cell}, such as {self.ids[_middle(self.operational, own)]}",
                     share=float(n / len(own)),
                     labelled=int((own & tested).sum()),
                     failures=int((own & wrong).sum()),
                     without_label=float((reached[own] == UNLABELLED).mean()),
                 )
             )
-        return sorted(found, key=lambda region: -region.share)
+        return sorted(found, key=lambda region: (-region.failures, -region.share))
 
     def map(self, operation: Operation, reached: np.ndarray) -> MapRecord | None:
         """Where inputs lie and where they fail, in two dimensions."""
@@ -1029,16 +1069,26 @@ class _Space:
         if not isinstance(grid, Grid) or self.density is None:
             return None
         mass = np.sqrt(self.density.cell_masses(grid).mass)
-        share = self._failing(operation, reached)
+        bare = reached == UNLABELLED
+        shares = (self._share(~bare & (reached != operation.answers)), self._share(bare))
+        failing, unlabelled = (x.reshape(grid.shape).T.round(3).tolist() for x in shares)
         wrong = np.flatnonzero(operation.tested & (operation.answers != operation.labels))[:MARKED]
         axes = zip(self.names, grid.lower.tolist(), grid.upper.tolist(), strict=True)
         return MapRecord(
             axes=list(axes),
             # Cell numbers run with the last feature fastest; rows of the map are that feature, from the bottom up.
             profile=(mass / mass.max()).reshape(grid.shape).T.round(3).tolist(),
-            failing=share.reshape(grid.shape).T.round(3).tolist(),
+            failing=failing,
+            unlabelled=unlabelled,
             marks=[(*self.operational[i].tolist(), f"input {i} fails") for i in wrong],
         )
+
+
+def _middle(points: np.ndarray, own: np.ndarray) -> int:
+    """The row nearest to the middle of some."""
+    rows = np.flatnonzero(own)
+    away = np.abs(points[rows] - np.median(points[rows], axis=0)).max(axis=1)
+    return int(rows[away.argmin()])
 
 
 def _fitted(observed: Observations) -> Any:
@@ -1141,8 +1191,10 @@ def _checked_by(check: AssumptionCheck) -> str:
         return f"deviation {check.against:.1f} times that of independent cells"
     if not math.isnan(check.p) and check.number in (0, 3):
         return f"energy test on {check.n:,} rows each, p = {check.p:.2g}"
-    limit = _percent(check.limit)
-    return f"{check.against:,.0f} of {check.n:,} against it; a rate below {limit} would go unseen"
+    counted = f"{check.against:,.0f} of {check.n:,} against it"
+    if check.verdict == "contradicted":
+        return counted
+    return f"{counted}; a rate below {_percent(check.limit)} would go unseen"
 
 
 def _shown(record: ReliabilityRecord, run: RunRecord) -> list[Block]:
@@ -1151,6 +1203,7 @@ def _shown(record: ReliabilityRecord, run: RunRecord) -> list[Block]:
     if record.struck:
         blocks.append(Text(record.struck + ": the second line does not count.", "alert"))
     blocks += [_bounds_table(record), *_gained(record)]
+    blocks += [Text(record.held_out)] if record.held_out else []
     limits = [c.limit for c in run.claims if c.quantity == PMI]
     if record.budget:
         lines = [
@@ -1189,12 +1242,13 @@ def _sentence(record: ReliabilityRecord) -> str:
     """The claim in words; safe, verified and proven are not among them."""
     first, second = record.bounds[:2]
     if not first.n:
-        return "No operational input was labelled at random: there is no bound."
+        return "No operational input was labelled at random: there is no bound without assumptions."
     used = second if record.assumed else first
+    used = next((b for b in record.bounds if b.name == ANY_LOOK), used)
     assumed = "none"
     if record.assumed:
         assumed = "r-separation, which no label contradicts"
-    one_in = f", 1 in {1 / used.upper:,.0f}" if used.upper else ""
+    one_in = f", 1 in {math.floor(1 / used.upper):,}" if used.upper else ""
     what = "groups" if record.groups else "labelled" if used.n == first.n else "inputs"
     return (
         f"At most {_percent(used.upper)} of inputs drawn like the operational data are misclassified"
@@ -1275,18 +1329,19 @@ def _map_chart(found: MapRecord) -> Chart:
     panels = [
         charts.MapPanel("Profile", _tuples(found.profile), "ramp", ("rare", "common")),
         charts.MapPanel(
-            "Failing or without a label",
+            "Failing by a label within r",
             _tuples(found.failing),
             "loss",
             ("none", "all"),
             tuple(found.marks),
             "labelled failure" if found.marks else "",
         ),
+        charts.MapPanel("No label within r", _tuples(found.unlabelled), "loss", ("none", "all")),
     ]
     across, up = found.axes
     caption = (
-        "Left: the density of operational inputs (square root). Right: the share of operational inputs of each cell that fail "
-        "by a label within r, or have none."
+        "The density of operational inputs (square root), and the share of operational inputs of each cell that fail by a "
+        "label within r, or have none."
     )
     picture = drawn(charts.map_chart, panels, title="Profile and failures", across=across, up=up)
     return Chart("figure-pmi-map", caption, picture)
