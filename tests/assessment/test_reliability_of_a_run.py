@@ -11,6 +11,7 @@ import yaml
 from scipy.stats import beta
 
 from roadworthy.assessment.assess import Run, assess
+from roadworthy.assessment.supervised import Supervised
 from roadworthy.spec import SpecError
 from roadworthy.statistics.bounded_mean import bounded_mean_upper
 from roadworthy.statistics.sequential import proportion_sequence
@@ -378,3 +379,9 @@ def test_inputs_without_an_answer_are_said(folder: Path) -> None:
     made = run(folder, subject={"task": "classification", "predictions": "answers.jsonl"})
     assert record_of(made).bounds[0].failures == 300
     assert any("1500 of 1500 operational inputs have no answer" in w for w in made.record.warnings)
+
+
+def test_what_a_run_fitted_scores_new_inputs(folder: Path) -> None:
+    made = run(folder, reliability={"domain": [[0, 1], [0, 1]]})
+    inside, outside = Supervised(made.folder).batch(np.array([[0.2, 0.5], [3.0, 3.0]]))
+    assert np.isfinite(inside.scores["profile"]) and outside.scores["profile"] == np.inf

@@ -56,7 +56,8 @@ class ProfileSupervisor(LearnedSupervisor):
         device: str = "cpu",
     ) -> None:
         super().__init__()
-        self.bandwidth, self.domain, self.seed, self.device = bandwidth, domain, seed, device
+        self.bandwidth, self.seed, self.device = bandwidth, seed, device
+        self.domain: Any = domain and [list(e) for e in domain]  # lists, as a saved one has them
         self._profile: Profile | None = None
         self._coder: Any = None
 

@@ -924,8 +924,7 @@ class _Analysis:
     def _said(self, lines: PrintedBounds, record: ReliabilityRecord) -> tuple[list[str], list[str]]:
         """Warnings and notes."""
         warnings, notes = [], []
-        unanswered = int((self.operation.answers < 0).sum())
-        if unanswered:
+        if unanswered := int((self.operation.answers < 0).sum()):
             warnings.append(
                 f"pmi: {unanswered} of {record.inputs} operational inputs have no answer and count as "
                 f"failing. Their ids are such as {OPERATIONAL}:{self.ids[0]}."
