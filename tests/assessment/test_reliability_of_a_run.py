@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from scipy.stats import beta
+from scipy.stats import beta, binom
 
 from roadworthy.assessment.assess import Run, assess
 from roadworthy.assessment.supervised import Supervised
 from roadworthy.spec import SpecError
 from roadworthy.statistics.bounded_mean import bounded_mean_upper
-from roadworthy.statistics.sequential import proportion_sequence
 from roadworthy.store.record import Record
 
 SUBJECT = """
@@ -301,17 +300,17 @@ def test_a_claim_with_groups_says_how_many_more_groups_settle_it(folder: Path) -
     groups = next(
         n for n in range(60, 1000) if bounded_mean_upper(first.failures, n, 0.025) <= 0.06
     )
-    assert member.groups_to_settle == groups
+    assert member.groups_to_settle > groups  # which no further failure would do
     points, _ = load(folder, "operational")
     assert record_of(made).types[0].failures == failing(points[:300]).sum()
 
 
-def test_growing_labels_settle_by_the_sequence_that_judges_them(folder: Path) -> None:
-    claims = [{"id": "R", "pmi": {"max": 0.04}}]
-    made = run(folder, claims=claims, reliability={"labels": "growing"})
-    n, k = made.claims[0].members[0].cases_to_settle, record_of(made).bounds[0].failures
-    above, below = (proportion_sequence(k, m, confidence=0.975, sided="upper") for m in (n - 1, n))
-    assert above.high > 0.04 >= below.high
+def test_cases_to_settle_allow_for_further_failures(folder: Path) -> None:
+    made = run(folder, claims=[{"id": "R", "pmi": {"max": 0.04}}])
+    first, n = record_of(made).bounds[0], made.claims[0].members[0].cases_to_settle
+    rate, k = first.value, np.arange(2000)
+    met = np.array([upper(int(x), n, 0.025) <= 0.04 for x in k])
+    assert binom.pmf(k, n, rate)[met].sum() == pytest.approx(0.8, abs=0.05)
 
 
 def test_labels_within_a_given_r_of_each_other_strike_the_second_line(folder: Path) -> None:
@@ -384,4 +383,64 @@ def test_inputs_without_an_answer_are_said(folder: Path) -> None:
 def test_what_a_run_fitted_scores_new_inputs(folder: Path) -> None:
     made = run(folder, reliability={"domain": [[0, 1], [0, 1]]})
     inside, outside = Supervised(made.folder).batch(np.array([[0.2, 0.5], [3.0, 3.0]]))
-    assert np.isfinite(inside.scores["profile"]) and outside.scores["profile"] == np.inf
+    assert np.isfinite(inside.scores["profile"]) and outside.scores["profile"] > 1e5
+
+
+def test_a_claim_without_its_section_is_refused(folder: Path) -> None:
+    (folder / "assessment.yaml").write_text(
+        yaml.safe_dump(
+            {
+                "subject": {
+                    "task": "classification",
+                    "python": "subject.py:answer",
+                    "batched": True,
+                },
+                "data": {r: {"npz": f"{r}.npz", **ARGS} for r in ("operational", "test")},
+                "claims": [{"id": "R", "pmi": {"max": 0.1}}],
+            }
+        )
+    )
+    with pytest.raises(
+        SpecError, match=r"pmi needs the section reliability. Add `reliability: \{\}`"
+    ):
+        assess(folder / "assessment.yaml", runs=folder / "runs")
+
+
+def test_an_empty_section_has_the_defaults(folder: Path) -> None:
+    claims = [{"id": "R", "pmi": {"max": 0.2}}]
+    made = run(folder, reliability=None, claims=claims)
+    assert made.claims[0].claim.confidence == 0.975
+
+
+def test_unknown_words_in_label_by_are_refused(folder: Path) -> None:
+    points, labels = load(folder, "operational")
+    save(folder, "operational", points, labels, label_by=np.full(1500, "picked"))
+    with pytest.raises(SpecError, match="label_by holds 'picked'; write `chosen` or `random`"):
+        run(folder)
+
+
+def test_a_domain_that_misses_the_data_is_refused_and_one_that_cuts_them_counts_the_rest_as_failing(
+    folder: Path,
+) -> None:
+    with pytest.raises(
+        SpecError, match=r"100% of the operational inputs lie outside it; they run from \[0\.0"
+    ):
+        run(folder, reliability={"domain": [[5, 6], [5, 6]]})
+    found = record_of(run(folder, reliability={"domain": [[0, 0.85], [0, 1]]}))
+    points, _ = load(folder, "operational")
+    beyond = (points[:, 0] > 0.85).mean()
+    assert found.evidence["outside"] == pytest.approx(beyond)
+    assert found.bounds[2].value >= beyond
+
+
+def test_an_assumption_stands_in_the_text_of_the_claim(folder: Path) -> None:
+    claims = [{"id": "R", "pmi": {"max": 0.2}}]
+    made = run(folder, reliability={"assume": ["r_separation"]}, claims=claims)
+    assert made.record.claims[0].text.endswith("assuming labels are r-separated")
+
+
+def test_copies_of_labelled_inputs_are_said(folder: Path) -> None:
+    points, labels = load(folder, "operational")
+    points[100:200], labels[100:200] = points[:100], labels[:100]
+    save(folder, "operational", points, labels)
+    assert any("100 labelled inputs repeat others" in n for n in run(folder).record.notes)

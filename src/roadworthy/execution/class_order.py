@@ -106,16 +106,12 @@ def _aligned(spec: Assessment, role: str, data: Dataset, order: ClassOrder) -> D
         unknown = [names[i] for i in present if names[i] not in order.names]
         if unknown:
             place = ("data", role) if role in spec.data.roles() else ("data",)
+            empty = " If the row has no label, leave the cell empty." * (role == "operational")
             raise spec.error(
                 place,
                 f"the label {unknown[0]!r} is none of the subject's classes ({order.source}): {few(order.names)}"
                 f"{did_you_mean(unknown[0], order.names)}; correct it, or list it under data: classes, "
-                "where every answer to it is wrong"
-                + (
-                    ". If the row has no label, leave the cell empty"
-                    if role == "operational"
-                    else ""
-                ),
+                f"where every answer to it is wrong.{empty}",
             )
         place_of = {name: i for i, name in enumerate(order.names)}
         # The last entry is what a row without a label, -1, picks.

@@ -35,6 +35,8 @@ LATENT = 8
 """Numbers that describe a picture, as for MNIST in Zhao et al. 2021."""
 MOST = 20
 """Features of a row that a kernel density can make sense of."""
+OUTSIDE = 1e6
+"""The score of an input outside the domain: a finite one, since a monitor takes infinity for no score."""
 MOST_ROWS = 5_000
 """Rows that carry a kernel; more make every score longer and say little more."""
 
@@ -125,11 +127,11 @@ class ProfileSupervisor(LearnedSupervisor):
         return self._profile
 
     def score(self, trace: ModuleTrace) -> np.ndarray:
-        """NaN where there is no answer or an input that is not finite; infinite outside the domain."""
+        """NaN where there is no answer or an input that is not finite; `OUTSIDE` outside the domain."""
         result = np.full(len(trace), np.nan)
         rows = np.flatnonzero(trace.ok)
         if len(rows):
             points = self.encode([trace.columns[Input().column][row] for row in rows])
             sound = np.isfinite(points).all(axis=1)
-            result[rows[sound]] = -self.density.log_density(points[sound])
+            result[rows[sound]] = np.minimum(-self.density.log_density(points[sound]), OUTSIDE)
         return result

@@ -600,8 +600,7 @@ def _separations(sets: Mapping[str, Dataset], given: ReliabilitySpec) -> Separat
 
 def _outside(points: np.ndarray) -> np.ndarray:
     """Which points lie outside a domain that was scaled to 0 and 1."""
-    outside: np.ndarray = ((points < 0) | (points > 1)).any(axis=1)
-    return outside
+    return np.asarray(((points < 0) | (points > 1)).any(axis=1))
 
 
 def _types(plan: Plan) -> dict[str, list[tuple[int, int]]]:
@@ -887,8 +886,8 @@ class _Analysis:
         asked = table[np.isfinite(table[:, 0])]
         interval = mean(asked[:, 0], confidence=CONFIDENCE)
         if not math.isfinite(interval.high):  # every ball alike: the means of their own bounds
-            ends = (float(asked[:, column].mean()) for column in (1, 2))
-            interval = Interval(*ends, CONFIDENCE, "mean of the balls' intervals")
+            low, high = (float(asked[:, column].mean()) for column in (1, 2))
+            interval = Interval(low, high, CONFIDENCE, "mean of the balls' intervals")
         assert self.given.unastuteness is not None
         return UnastutenessRecord(
             estimator=self.given.unastuteness.estimator,
@@ -995,7 +994,7 @@ class _Space:
             # The supervisor keeps some of the rows; groups are those of all.
             even = np.full(len(inputs), 1 / len(inputs))
             density = replace(fitted.density, points=inputs, weights=even)
-            return cls(inputs, known, grid, grid.cell_of(inputs), density)
+            return cls(inputs, known, grid, grid.cell_of(inputs), density, analysis.ids)
         if not len(known):
             return cls(inputs, known, None, np.zeros(len(inputs), dtype=int), None, analysis.ids)
         count = min(given.profile.cells, max(len(known) // 10, 1))
