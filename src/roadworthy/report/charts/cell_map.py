@@ -58,7 +58,7 @@ def map_chart(
     width: float = 920,
 ) -> str:
     """The picture: side by side, or under each other on a phone; axes are a name and its range."""
-    columns = 1 if width < NARROW else min(len(panels), 2)
+    columns = 1 if width < NARROW else min(len(panels), 3)
     side = min((width - columns * LEFT - GAP * (columns - 1)) / columns, LARGEST)
     body, tall = [], TOP + side + BELOW
     for i, panel in enumerate(panels):
