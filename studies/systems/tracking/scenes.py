@@ -115,7 +115,7 @@ class _Walker:
 
     def _place(self, t: int, shake: np.ndarray) -> tuple[tuple[slice, slice], ...] | None:
         h, w = self.mask.shape
-        x, y = int(round(self.x[t])) - int(shake[0]), int(round(self.y[t])) - int(shake[1])
+        x, y = round(self.x[t]) - int(shake[0]), round(self.y[t]) - int(shake[1])
         x1, y1, x2, y2 = max(x, 0), max(y, 0), min(x + w, WIDTH), min(y + h, HEIGHT)
         if x2 - x1 < 4 or y2 - y1 < 4:
             return None

@@ -69,7 +69,7 @@ def follow(
     state: Any = None,
     rng: Any = None,
     *,
-    tracker: Callable[[], Any] = None,
+    tracker: Callable[[], Any],
     least: float = 0.0,
 ) -> tuple[Tracks, Any]:
     """One frame of a tracker of the package `trackers`, which is the state."""
