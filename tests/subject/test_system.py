@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -21,6 +23,7 @@ from roadworthy.data.values import (
     Unreadable,
 )
 from roadworthy.subject.module import SubjectError, function_module
+from roadworthy.subject.needs import Passes
 from roadworthy.subject.system import Cases, System, single
 
 
@@ -178,16 +181,31 @@ def test_state_lives_for_one_case_and_is_handed_in():
 
 def test_state_and_rng_mean_what_they_say_with_a_default_too():
     def count(frame, state=None, rng=None, gain=2.0):
-        return np.array([gain * (state or 0), rng.random()]), (state or 0) + 1
+        drawn = 0.0 if rng is None else rng.random()
+        return np.array([gain * (state or 0), drawn]), (state or 0) + 1
 
     module = function_module(count, outputs={"n": VECTOR})
     assert module.inputs == ("frame",) and module.stateful and module.wants_rng
-    run = [
-        single(module, FRAMES).run(Cases(["a"], [[np.zeros((4, 4), np.uint8)] * 3]))["model"].output
-        for _ in "ab"
-    ]
-    assert run[0][:, 0].tolist() == [0.0, 2.0, 4.0]
-    np.testing.assert_array_equal(*run)
+    cases = Cases(["a"], [[np.zeros((4, 4), np.uint8)] * 3])
+    answer = single(module, FRAMES).run(cases)["model"].output
+    assert answer.tolist() == [[0.0, 0.0], [2.0, 0.0], [4.0, 0.0]]
+    again = replace(cases, drawn=("pass", 0))
+    passes = [single(module, FRAMES).run(again)["model"].output for _ in "ab"]
+    assert passes[0][:, 0].tolist() == [0.0, 2.0, 4.0]
+    assert len(set(passes[0][:, 1].tolist())) == 3
+    np.testing.assert_array_equal(*passes)
+
+
+def test_passes_are_compared_with_the_answer_made_without_a_generator():
+    def wave(x, rng=None):
+        return x if rng is None else x + rng.choice([-1.0, 1.0])
+
+    system = single(function_module(wave, outputs={"y": VECTOR}), VECTOR)
+    asked = Passes("own", 10, distance="standard_deviation")
+    trace = system.run(Cases(["a"], np.zeros((1, 1))), {"model": frozenset({asked})})["model"]
+    assert trace.output.tolist() == [[0.0]]
+    # Every pass lies one from the answer: sqrt(sum 1^2 / 2T).
+    assert trace.columns[asked.column][0, 1] == pytest.approx(np.sqrt(0.5))
 
 
 def test_every_case_begins_with_the_default_state():

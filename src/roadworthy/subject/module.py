@@ -175,6 +175,9 @@ class FunctionModule:
     batched: bool = False
     stateful: bool = False
     wants_rng: bool = False
+    only_in_passes: bool = False
+    """Whether the answer itself is made without a generator, and only passes draw: `rng` has the
+    default None."""
     start: Any = None
     """The state that a case begins with: the default of the function's argument, and None where it
     has none."""
@@ -227,7 +230,9 @@ class FunctionModule:
     def batch(self, inputs: Mapping[str, Sequence[Any]], context: Context) -> Answers:
         """The function on whole columns, if it takes them; else case by case, stateless ones only."""
         generators: Sequence[Any] = (
-            context.generators() if self.wants_rng else [None] * len(context.ids)
+            context.generators()
+            if self.wants_rng and draws(self, context)
+            else [None] * len(context.ids)
         )
         if self.batched:
             return Answers(self._on_columns(inputs, generators))
@@ -292,7 +297,18 @@ def function_module(
     `rng` mean what they say.
 
     `state` and `rng` do so with a default too: a case begins with that state. `rng` is a random
-    generator of the case's own; where the function is batched, a list of them, one a case.
+    generator of the case's own; where the function is batched, a list of them, one a case. With
+    ``rng=None`` the answer itself is made without one, and only passes draw: what `vro` compares
+    them with is then the module's undisturbed answer.
+
+    >>> from roadworthy.data.values import VECTOR
+    >>> def noisy(x, rng=None):
+    ...     return x if rng is None else x + rng.normal()
+    >>> module = function_module(noisy, outputs={"y": VECTOR})
+    >>> module.batch({"x": [1.0]}, Context(["a"])).outputs["y"]
+    [1.0]
+    >>> module.batch({"x": [1.0]}, Context(["a"], drawn=("pass", 0))).outputs["y"] == [1.0]
+    False
     """
     named = {
         name: p.default
@@ -300,6 +316,7 @@ def function_module(
         if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
     }
     stateful, wants_rng = "state" in named, "rng" in named
+    only_in_passes = named.get("rng", inspect.Parameter.empty) is None
     start = named.get("state", inspect.Parameter.empty)
     ports = tuple(
         n
@@ -317,9 +334,15 @@ def function_module(
         batched=batched,
         stateful=stateful,
         wants_rng=wants_rng,
+        only_in_passes=only_in_passes,
         start=None if start is inspect.Parameter.empty else start,
         mark=mark,
     )
+
+
+def draws(module: Any, context: Context) -> bool:
+    """Whether a module is handed generators now: always, unless only its passes draw."""
+    return bool(context.drawn) or not getattr(module, "only_in_passes", False)
 
 
 def _name_of(function: Callable[..., Any]) -> str:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roadworthy.data.values import CLASS_SCORES, FRAMES, Kind, Unreadable, as_array
-from roadworthy.subject.module import Answers, Context, Module, SubjectError, copied
+from roadworthy.subject.module import Answers, Context, Module, SubjectError, copied, draws
 from roadworthy.subject.needs import Passes, Request
 from roadworthy.subject.passes import reduced
 from roadworthy.subject.trace import SYSTEM, ModuleTrace, Trace
@@ -394,7 +394,7 @@ def _ask(
         if module.batched:
             answers = module.batch({k: [copied(v)] for k, v in given.items()}, context)
         else:
-            (rng,) = context.generators()
+            (rng,) = context.generators() if draws(module, context) else [None]
             outputs, state = module.step({k: copied(v) for k, v in given.items()}, state, rng)
             answers = Answers({port: [value] for port, value in outputs.items()})
         columns, extras, problems = checked_answers(name, module, answers, 1, dense=False)
