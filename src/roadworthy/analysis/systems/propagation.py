@@ -18,7 +18,6 @@ A module in series has no truth of its own: its degradation is the distance to i
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -80,14 +79,14 @@ def concordances(x: Floats, y: Floats) -> Floats:
     [2.0, 0.0, 0.0]
     """
     n = len(x)
-    x, y = (np.unique(v, return_inverse=True)[1] for v in (x, y))
-    below_x, below_y = _below(x), _below(y)
-    both_below = _dominated(x, y)
+    p, q = (np.unique(v, return_inverse=True)[1] for v in (x, y))
+    below_x, below_y = _below(p), _below(q)
+    both_below = _dominated(p, q)
     # Cases that are equal in one column and below in the other, and those that are equal in both.
-    below_in_x, equal = _below_among_equal(y, x)
-    below_in_y, _ = _below_among_equal(x, y)
+    below_in_x, equal = _below_among_equal(q, p)
+    below_in_y, _ = _below_among_equal(p, q)
     opposite = (below_x - both_below - below_in_x) + (below_y - both_below - below_in_y)
-    tied = (_equal(x) - 1) + (_equal(y) - 1) - (equal - 1)
+    tied = (_equal(p) - 1) + (_equal(q) - 1) - (equal - 1)
     both_above = n - 1 - both_below - opposite - tied
     return (both_below + both_above - opposite).astype(np.float64)
 
@@ -198,8 +197,3 @@ def _risk_ranks(scores: Floats) -> Floats:
 
     ranks: Floats = rankdata(np.where(np.isnan(scores), np.inf, scores))
     return ranks
-
-
-def monotone(values: Sequence[float]) -> bool:
-    """Whether degradation never falls from level to level."""
-    return all(a <= b for a, b in zip(values, values[1:], strict=False))
