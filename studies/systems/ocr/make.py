@@ -55,14 +55,14 @@ def picture(rng: np.random.Generator, fonts: Path) -> tuple[np.ndarray, str]:
     draw, texts, top = ImageDraw.Draw(image), [], int(rng.integers(8, 24))
     face = fonts / f"DejaVu{rng.choice(FACES)}.ttf"
     for _ in range(rng.integers(1, 4)):
-        text, size = line(rng), int(rng.integers(16, 27))
+        text, size = line(rng), int(rng.integers(20, 35))
         font = ImageFont.truetype(str(face), size)
         while draw.textlength(text, font=font) > SIZE[0] - 24:
             size -= 1
             font = ImageFont.truetype(str(face), size)
         draw.text((12, top), text, fill=tuple(int(c) for c in ink), font=font)
         texts.append(text)
-        top += int(size * 1.2) + 16
+        top += int(size * 1.2) + 12
     tilted = image.rotate(
         rng.uniform(-2, 2), Image.Resampling.BICUBIC, fillcolor=tuple(map(int, paper))
     )
@@ -72,7 +72,7 @@ def picture(rng: np.random.Generator, fonts: Path) -> tuple[np.ndarray, str]:
 
 
 def make(folder: Path, cases: int, seed: int = 0) -> None:
-    """As many test pictures as asked for, and as many reference and calibration ones."""
+    """As many test pictures as asked for, as many reference ones, and a quarter for calibration."""
     spec = importlib.util.find_spec("matplotlib")
     if spec is None or spec.origin is None:
         raise SystemExit(
@@ -84,7 +84,7 @@ def make(folder: Path, cases: int, seed: int = 0) -> None:
         with (folder / f"{role}.csv").open("w", newline="") as table:
             rows = csv.writer(table)
             rows.writerow(["image", "transcript"])
-            for case in range(cases):
+            for case in range(max(30, cases // 4) if role == "calibration" else cases):
                 image, text = picture(np.random.default_rng([seed, role_number, case]), fonts)
                 Image.fromarray(image).save(folder / role / f"{case:04d}.png")
                 rows.writerow([f"{role}/{case:04d}.png", text])
