@@ -227,7 +227,11 @@ def _mean(rows: list[dict[str, Any]], column: str, **where: Any) -> float:
 
 
 def findings(t: Table, tables: dict[str, list[dict[str, Any]]]) -> Iterator[list[Any]]:
-    """The paper's five findings, whether they hold here, and by which numbers."""
+    """The paper's five findings, whether they hold here, and by which numbers.
+
+    Verdicts compare means over corruptions, levels and supervisors; they are no tests. That less
+    than half of the riskiest 10% in common counts as different is a bound of ours.
+    """
     yield ["finding", "holds", "numbers"]
     fell = tables["degradation"]
     means = [_mean(fell, "delta_pct", level=k) for k in (1, 2, 3)]
@@ -248,7 +252,8 @@ def findings(t: Table, tables: dict[str, list[dict[str, Any]]]) -> Iterator[list
     share, chance = (_mean(tables["ood_overlap"], c) for c in ("top10pct", "chance10pct"))
     text = f"riskiest 10% in common: {share:.1f}%, by chance {chance:.1f}%"
     yield ["modules flag different inputs", share < 50, text]
-    tau = {m: _mean(tables["propagation"], "kendall_tau", module=m) for m in t.modules}
+    both = [r for r in tables["propagation"] if r["method"] in OOD + UNCERTAINTY]
+    tau = {m: _mean(both, "kendall_tau", module=m) for m in t.modules}
     text = ", ".join(f"{m} {v:.2f}" for m, v in tau.items())
     last = tau[t.modules[-1]] >= max(v for v in tau.values() if v == v)
     yield ["the later module's score tracks the output error", last, f"mean tau {text}"]
@@ -257,8 +262,9 @@ def findings(t: Table, tables: dict[str, list[dict[str, Any]]]) -> Iterator[list
         for s in (*STRATEGIES, "oracle")
     }
     text = ", ".join(f"{s} {v:.1f}%" for s, v in gains.items())
-    combined, single = max(gains[s] for s in ("S3", "S4", "S5")), max(gains["S1"], gains["S2"])
-    yield ["combined rejection beats single", combined > single, f"mean improvement {text}"]
+    # All three against both: the best of three against the best of two would favour the three.
+    holds = min(gains[s] for s in ("S3", "S4", "S5")) > max(gains["S1"], gains["S2"])
+    yield ["combined rejection beats single", holds, f"mean improvement {text}"]
 
 
 def beside(name: str, rows: list[dict[str, Any]], subject: str) -> None:
