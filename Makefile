@@ -22,9 +22,10 @@ install-dev: .venv/installed-dev
 	$(PIP) -e ".[torch,vision,web]"
 	@touch $@
 
-.venv/installed-dev: .venv/installed pyproject.toml constraints.txt
+.venv/installed-dev: .venv/installed pyproject.toml constraints.txt studies/systems/requirements.txt
 	@echo "installing what tests and checks need (once)"
 	$(PIP) -e ".[dev]"
+	$(PIP) --no-deps -r studies/systems/requirements.txt
 	@touch $@
 
 # The exit code of `roadworthy assess` is its verdict (0 met, 1 breached, 3 inconclusive): all three mean that the work completed.

@@ -63,6 +63,7 @@ ITEMS: dict[str, st.SearchStrategy[Any]] = {
     "image": pixels,
     "mask": st.tuples(st.integers(1, 4), st.integers(1, 4)).flatmap(lambda s: arrays("u1", s)),
     "frames": st.lists(pixels, min_size=1, max_size=3),
+    "images": st.lists(pixels, min_size=0, max_size=3),
     "audio": st.builds(
         Audio,
         st.sampled_from([(1,), (5,), (3, 1), (4, 2), (2, 6)]).flatmap(lambda s: arrays("f4", s)),

@@ -88,7 +88,7 @@ def export(spec: Assessment, out: Path, *, progress: Progress | None = None) -> 
             ("circumstances", name),
             "changes a goal at every turn, which no file can hold; leave it out",
         )
-    conditions = [c for c in plan.conditions if c.search is None]
+    conditions = [c for c in plan.conditions if c.search is None and not c.held]
     show.stage("writing cases", sum(len(plan.data[c.role]) for c in conditions))
     failed: dict[str, str] = {}
     written = 0

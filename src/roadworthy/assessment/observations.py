@@ -55,6 +55,8 @@ class Observations:
     """By ``circumstance@search``: what a search found, a row of numbers a sample."""
     operational: Seen | None = None
     """The answers to operational data, if a section wants them; not measured, since rows may have no label."""
+    held: Mapping[tuple[str, tuple[str, ...]], Observed] = field(default_factory=dict)
+    """By condition (``snow@3``) and the ports that were held clean: the same cases, without scores."""
 
     @cached_property
     def clean(self) -> Observed:
@@ -99,10 +101,14 @@ def observe_all(
     calibration = [_with_second(s, supervisors) for s in calibration]
     seen: list[Seen] = []
     searched, operational = {}, None
+    held: dict[tuple[str, tuple[str, ...]], Observed] = {}
     for condition in plan.conditions:
         if condition.search is not None:
             parts = [trace[SYSTEM] for _, trace in supervisors.chunks(condition)]
             searched[condition.name] = np.asarray(concatenate(parts).output, dtype=np.float64)
+            show.advance(1)
+        elif condition.held:
+            held[condition.name, condition.held] = observe(plan, condition, supervisors).observed
             show.advance(1)
         elif condition.role == OPERATIONAL:
             operational = observe(plan, condition, supervisors)
@@ -115,7 +121,7 @@ def observe_all(
     seen, calibration = (
         [_with_scores(s, {}, labels) for s in some] for some in (seen, calibration)
     )
-    return Observations(seen, supervisors, calibration, left, notes, searched, operational)
+    return Observations(seen, supervisors, calibration, left, notes, searched, operational, held)
 
 
 def observe(plan: Plan, condition: Condition, supervisors: Supervisors) -> Seen:
@@ -125,7 +131,8 @@ def observe(plan: Plan, condition: Condition, supervisors: Supervisors) -> Seen:
     scores: dict[str, list[np.ndarray]] = {}
     for chunk, trace in supervisors.chunks(condition):
         parts.append(trace[SYSTEM])
-        for label, column in supervisors.score_chunk(chunk, trace).items():
+        asked = {} if condition.held else supervisors.score_chunk(chunk, trace)
+        for label, column in asked.items():
             scores.setdefault(label, []).append(column)
     system = concatenate(parts)
     judged = condition.valid and condition.role != OPERATIONAL

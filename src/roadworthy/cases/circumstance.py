@@ -78,6 +78,8 @@ class Condition:
     valid: bool = True
     """Whether its inputs have a right answer; those of a source have none."""
     search: Search | None = None
+    held: tuple[str, ...] = ()
+    """Input ports of modules that get what they got under clean conditions; the cases are the same."""
 
     @property
     def name(self) -> str:

@@ -633,6 +633,16 @@ class _Frames(_Image):
         return [list(frames[span]) if known else None for span, known in cases]
 
 
+class _Images(_Frames):
+    """Any number of images that are read together in one step, none at all included: the crops of a case."""
+
+    name = "images"
+
+    def problem(self, item: Any) -> str | None:
+        found = [(i, IMAGE.problem(image)) for i, image in enumerate(item)]
+        return next((f"image {i} {p}" for i, p in found if p), None)
+
+
 class _Audio(Kind):
     name = "audio"
 
@@ -669,13 +679,14 @@ EPISODE = _Episode()
 IMAGE = _Image()
 MASK = _Mask()
 FRAMES = _Frames()
+IMAGES = _Images()
 AUDIO = _Audio()
 
 KINDS: dict[str, Kind] = {
     k.name: k
     for k in (CLASS_SCORES, LABEL, VECTOR, BOXES, TRACKS, TEXT, GOAL, EPISODE, IMAGE, FRAMES, AUDIO)
 }
-KINDS[MASK.name] = MASK
+KINDS |= {MASK.name: MASK, IMAGES.name: IMAGES}
 
 
 @dataclass(frozen=True)
@@ -697,6 +708,7 @@ TASKS: dict[str, Task] = {
         Task("regression", IMAGE, VECTOR, VECTOR, "rmse"),
         Task("detection", IMAGE, BOXES, BOXES, "ap50"),
         Task("segmentation", IMAGE, MASK, MASK, "mask_iou"),
+        Task("text_recognition", IMAGE, TEXT, TEXT, "cer"),
         Task("tracking", FRAMES, TRACKS, TRACKS, "mota"),
         Task("speech", AUDIO, TEXT, TEXT, "wer"),
         Task("dialogue", GOAL, EPISODE, GOAL, "success_rate"),

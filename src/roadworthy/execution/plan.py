@@ -79,6 +79,8 @@ class Extra(NamedTuple):
     role: str
     circumstance: str = ""
     level: float | None = None
+    held: tuple[str, ...] = ()
+    """Input ports that are held clean."""
 
 
 _REQUESTS = {kind.__name__: kind for kind in typing.get_args(Request)}
@@ -124,7 +126,11 @@ class Wants:
             for module, found in content["requests"].items()
         }
         searches = [(c, Search.of(n, p, r)) for c, n, p, r in content["searches"]]
-        return cls(requests, tuple(Extra(*c) for c in content["conditions"]), tuple(searches))
+        return cls(
+            requests,
+            tuple(Extra(r, c, n, tuple(h)) for r, c, n, h in content["conditions"]),
+            tuple(searches),
+        )
 
 
 @dataclass(frozen=True)
@@ -197,7 +203,7 @@ class Plan:
             found.extend(circumstance.conditions())
         known = {(c.circumstance, c.level): c for c in found}
         found += [
-            replace(known[extra.circumstance, extra.level], role=extra.role)
+            replace(known[extra.circumstance, extra.level], role=extra.role, held=extra.held)
             for extra in self.wants.conditions
         ]
         found += [
@@ -213,7 +219,8 @@ class Plan:
         """Refuse sample ids that make two cases share an id: 4~snow@2 is sample 4 under snow at level 2."""
         if not any("~" in str(i) or ":" in str(i) for d in self.data.values() for i in d.ids):
             return
-        ids = (c.case_id(i) for c in self.conditions for i in self.data[c.role].ids)
+        named = [c for c in self.conditions if not c.held]
+        ids = (c.case_id(i) for c in named for i in self.data[c.role].ids)
         case, times = Counter(ids).most_common(1)[0]
         if times > 1:
             raise self.spec.error(
@@ -288,9 +295,15 @@ class Plan:
         if transform is None or transform.identity or by_id:
             return {}
         seed = self.spec.seed
-        return {
-            condition.port: lambda value, case, step: transform.at_step(value, seed, case, step)
-        }
+
+        def changed(value: Any, case: str, step: int) -> Any:
+            return transform.at_step(value, seed, case, step)
+
+        if not condition.held:
+            return {condition.port: changed}
+        # A case is changed in the same way at every port, so that a held one simply goes without.
+        ports = self.subject.entry_ports(condition.port)
+        return {port: changed for port in ports if port not in condition.held}
 
     def inputs(self, condition: Condition, start: int, stop: int) -> Any:
         """The samples under a condition before anything happens at a port; attacked ones are float32 from 0 to 1."""
@@ -387,7 +400,7 @@ class Plan:
         made: Any = None
         if condition.transform is not None:
             sources = [source_of(component) for component in condition.transform.components]
-            made = [condition.transform.content, condition.port, sources]
+            made = [condition.transform.content, condition.port, sources, *condition.held]
         if condition.search is not None:
             # What a search finds depends on the truth, and on which answers are wrong.
             judged = [self.spec.measure, self.spec.failure, self.data[condition.role].fingerprint]
@@ -400,7 +413,7 @@ class Plan:
             if is_own(own):
                 code.append(source_of(own_component("failure_estimators", own, self.spec.base)))
             made = [condition.search.name, condition.search.parameters, about, judged, code]
-        asked = {} if condition.search is not None else self.wants.requests
+        asked = {} if condition.search is not None or condition.held else self.wants.requests
         requests = {m: sorted(self._named(m, r) for r in rs) for m, rs in asked.items()}
         content = [
             trace_version(),

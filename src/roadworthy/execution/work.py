@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from roadworthy.cases.circumstance import Condition
 from roadworthy.execution.plan import Chunk, Plan
 from roadworthy.execution.searching import SEARCHES
 from roadworthy.registry import register
@@ -58,7 +59,12 @@ def compute(plan: Plan, chunk: Chunk) -> Trace:
     with watching(plan.evidence):
         given, sizes = plan.given(chunk.condition, chunk.start, chunk.stop)
         cases = Cases(ids, given, plan.spec.seed)
-        trace = plan.subject.run(cases, plan.wants.requests, plan.at(chunk.condition))
+        at, held = plan.at(chunk.condition), chunk.condition.held
+        if held:
+            clean = [Condition(role=chunk.condition.role).case_id(i) for i in data.ids]
+            names = clean[chunk.start : chunk.stop]
+            return plan.subject.run_held(cases, names, at, held)
+        trace = plan.subject.run(cases, plan.wants.requests, at)
     trace[SYSTEM].columns.update(sizes)
     return trace
 

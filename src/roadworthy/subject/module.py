@@ -29,7 +29,7 @@ import numpy as np
 
 from roadworthy.data.seeds import generator
 from roadworthy.data.values import Kind
-from roadworthy.subject.needs import Input, Output, Passes, Request
+from roadworthy.subject.needs import Input, Layer, Output, Passes, Pool, Request
 
 _FIXED = (str, bytes, int, float, complex, type(None))
 """What nobody can change in place."""
@@ -178,6 +178,8 @@ class FunctionModule:
     only_in_passes: bool = False
     """Whether the answer itself is made without a generator, and only passes draw: `rng` has the
     default None."""
+    layers: tuple[str, ...] = ()
+    """Activations that it returns beside its outputs, by name."""
     start: Any = None
     """The state that a case begins with: the default of the function's argument, and None where it
     has none."""
@@ -238,13 +240,20 @@ class FunctionModule:
             return Answers(self._on_columns(inputs, generators))
         rows = enumerate(generators)
         steps = [self.step({k: v[i] for k, v in inputs.items()}, None, rng)[0] for i, rng in rows]
-        return Answers({port: [s[port] for s in steps] for port in self.outputs})
+        extras: dict[Request, np.ndarray] = {
+            r: np.stack([one_row(s[r.name], r.pool, r.name) for s in steps])
+            for r in context.requests
+            if isinstance(r, Layer)
+        }
+        return Answers({port: [s[port] for s in steps] for port in self.outputs}, extras)
 
     def offers(self, request: Request) -> str | None:
-        """Output, input, and passes of a function that draws from `rng`; nothing inside can be
-        seen."""
+        """Output, input, passes of a function that draws from `rng`, and the layers it returns."""
         if isinstance(request, Output | Input):
             return None
+        if isinstance(request, Layer) and self.layers:
+            known = ", ".join(self.layers)
+            return None if request.name in self.layers else f"its layers are: {known}"
         if isinstance(request, Passes):
             return self._why_no_passes(request)
         return f"a Python function shows no {type(request).__name__.lower()}s"
@@ -272,18 +281,42 @@ class FunctionModule:
     def _by_port(self, answer: Any) -> Mapping[str, Any]:
         # A copy, since a function may fill the same array, or its state, again for the next case.
         answer = copied(answer)
-        if len(self.outputs) == 1:
+        expected = {*self.outputs, *self.layers}
+        if len(expected) == 1:
             (port,) = self.outputs
             return (
                 answer if isinstance(answer, Mapping) and set(answer) == {port} else {port: answer}
             )
-        if not isinstance(answer, Mapping) or set(answer) != set(self.outputs):
+        if not isinstance(answer, Mapping) or set(answer) != expected:
             got = sorted(answer) if isinstance(answer, Mapping) else type(answer).__name__
             raise SubjectError(
-                f"{_name_of(self.function)} has the outputs {sorted(self.outputs)} and must return a dict of them; "
+                f"{_name_of(self.function)} has the outputs {sorted(expected)} and must return a dict of them; "
                 f"it returned {got}"
             )
         return answer
+
+
+def one_row(activations: Any, pool: Pool, layer: str) -> np.ndarray:
+    """The activations of a case in one row: those of many items (the crops of an image) are pooled,
+    and those of no item are NaN.
+
+    >>> one_row([[1.0, 4.0], [3.0, 0.0]], "mean", "last").tolist()
+    [2.0, 2.0]
+    >>> one_row(np.zeros((0, 2)), "max", "last").tolist()
+    [nan, nan]
+    """
+    rows = np.asarray(activations, dtype=np.float32)
+    if rows.ndim == 1:
+        return rows
+    if rows.ndim != 2 or pool == "none":
+        raise SubjectError(
+            f"the layer {layer!r} has the shape {rows.shape} for one case; give one row, or one row an "
+            "item, which pool: mean or pool: max reduces to one"
+        )
+    if not len(rows):
+        return np.full(rows.shape[1], np.nan, dtype=np.float32)
+    pooled: np.ndarray = rows.mean(axis=0) if pool == "mean" else rows.max(axis=0)
+    return pooled
 
 
 def function_module(
@@ -291,6 +324,7 @@ def function_module(
     *,
     outputs: Mapping[str, Kind],
     batched: bool = False,
+    layers: Sequence[str] = (),
     mark: str = "",
 ) -> FunctionModule:
     """A module from a function: its arguments without default are its input ports; `state` and
@@ -300,6 +334,9 @@ def function_module(
     generator of the case's own; where the function is batched, a list of them, one a case. With
     ``rng=None`` the answer itself is made without one, and only passes draw: what `vro` compares
     them with is then the module's undisturbed answer.
+
+    `layers` names activations that the function returns beside its outputs, in one dict: a row of
+    numbers, or a row for each of several items of the case, which supervisors read.
 
     >>> from roadworthy.data.values import VECTOR
     >>> def noisy(x, rng=None):
@@ -327,6 +364,11 @@ def function_module(
         raise SubjectError(
             f"{_name_of(function)} cannot be batched: it keeps state from step to step"
         )
+    if layers and (batched or stateful):
+        raise SubjectError(
+            f"{_name_of(function)} returns layers, which is possible for one case at a time without "
+            "state: leave out batched and state"
+        )
     return FunctionModule(
         function,
         ports,
@@ -335,6 +377,7 @@ def function_module(
         stateful=stateful,
         wants_rng=wants_rng,
         only_in_passes=only_in_passes,
+        layers=tuple(layers),
         start=None if start is inspect.Parameter.empty else start,
         mark=mark,
     )

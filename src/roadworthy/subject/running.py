@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from roadworthy.data.values import CLASS_SCORES, FRAMES, Kind, Unreadable, as_array
-from roadworthy.subject.module import Answers, Context, Module, SubjectError, copied, draws
+from roadworthy.subject.module import (
+    Answers,
+    Context,
+    FunctionModule,
+    Module,
+    SubjectError,
+    copied,
+    draws,
+)
 from roadworthy.subject.needs import Passes, Request
 from roadworthy.subject.passes import reduced
 from roadworthy.subject.trace import SYSTEM, ModuleTrace, Trace
@@ -391,7 +399,7 @@ def _ask(
     name: str, module: Module, given: Mapping[str, Any], state: Any, context: Context
 ) -> _Answered:
     try:
-        if module.batched:
+        if module.batched or (isinstance(module, FunctionModule) and module.layers):
             answers = module.batch({k: [copied(v)] for k, v in given.items()}, context)
         else:
             (rng,) = context.generators() if draws(module, context) else [None]

@@ -17,8 +17,8 @@ array([2., 2.], dtype=float32)
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -156,6 +156,90 @@ class System:
             answered = trace[SYSTEM]
             answered.columns.update(system_passes(self, cases, requests[SYSTEM], at, answered))
         return trace
+
+    def entry_ports(self, port: str = INPUT) -> list[str]:
+        """The input ports of modules at which a value that is changed at this port is read."""
+        return [port] if port != INPUT else [p for p, s in self.wires.items() if s == INPUT]
+
+    def inner_ports(self, port: str = INPUT) -> list[str]:
+        """The ports behind these on the way to the output; none in a loop, whose steps diverge."""
+        if self.done is not None or any(s not in self._before(p) for p, s in self.wires.items()):
+            return []
+        entries = self.entry_ports(port)
+        behind = {p.split(".", 1)[0] for p in entries}
+        for p, source in self.wires.items():
+            if source.split(".", 1)[0] in behind:
+                behind.add(p.split(".", 1)[0])
+        return [
+            p
+            for m in self.needed(())
+            for p in (f"{m}.{i}" for i in self.modules[m].inputs)
+            if p not in entries and self.wires[p].split(".", 1)[0] in behind
+        ]
+
+    def needed(self, held: Collection[str]) -> list[str]:
+        """The modules that the output depends on if these ports get recorded values."""
+        waiting = [self.output, *([self.done] if self.done else [])]
+        found: set[str] = set()
+        while waiting:
+            module = waiting.pop().split(".", 1)[0]
+            if module == INPUT or module in found:
+                continue
+            found.add(module)
+            ports = (f"{module}.{p}" for p in self.modules[module].inputs)
+            waiting += [self.wires[p] for p in ports if p not in held]
+        return [name for name in self.modules if name in found]
+
+    def run_held(
+        self, cases: Cases, clean: Sequence[str], at: Mapping[str, AtPort], held: Sequence[str]
+    ) -> Trace:
+        """Run the cases while some input ports get what they got under clean conditions.
+
+        `clean` has the ids of the cases under these, and `at` what happens at the other ports. Ports that
+        read the input get it unchanged; others get what was recorded. Modules whose answers reach the
+        output through held ports alone do not run: where one would fail, the module behind it is rescued.
+        """
+        inner = [p for p in held if self.wires[p] != INPUT and p not in self.entry_ports()]
+        recorded: dict[tuple[str, str, int], Any] = {}
+
+        def recording(port: str) -> AtPort:
+            def keep(value: Any, case: str, step: int) -> Any:
+                recorded[port, case, step] = value
+                return value
+
+            return keep
+
+        def replaying(port: str) -> AtPort:
+            names = dict(zip(cases.ids, clean, strict=True))
+
+            def replay(value: Any, case: str, step: int) -> Any:
+                if (port, names[case], step) not in recorded:
+                    raise LookupError(f"{port} got nothing under clean conditions")
+                return recorded[port, names[case], step]
+
+            return replay
+
+        if not inner:
+            return self.run(cases, {}, at)
+        self.run(replace(cases, ids=list(clean)), {}, {p: recording(p) for p in inner})
+        names = self.needed(inner)
+        part = replace(
+            self,
+            modules={n: self.modules[n] for n in names},
+            wires={
+                p: INPUT if p in inner else s
+                for p, s in self.wires.items()
+                if p.split(".", 1)[0] in names
+            },
+        )
+        kept = {p: change for p, change in at.items() if p in part.ports and p not in held}
+        return part.run(cases, {}, {**kept, **{p: replaying(p) for p in inner}})
+
+    def _before(self, port: str) -> list[str]:
+        """What a port may read in the same step: the input, and outputs of modules before its own."""
+        names = list(self.modules)
+        earlier = names[: names.index(port.split(".", 1)[0])]
+        return [INPUT, *(f"{m}.{o}" for m in earlier for o in self.modules[m].outputs)]
 
     def offers(self, request: Request) -> str | None:
         """What the system as a whole can be asked for: its output, and passes where some module draws from its `rng`.

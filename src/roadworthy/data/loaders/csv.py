@@ -1,7 +1,8 @@
 """A table with one line a sample: an image file or feature columns, a label or numbers to predict, and metadata.
 
-``{csv: cases.csv, images: img/}`` reads the columns `image` and `label`; ``target: [steering]`` predicts numbers instead;
-``features: [a, b]`` takes columns of the table as the input. Every other column is metadata, and features are too: a
+``{csv: cases.csv, images: img/}`` reads the columns `image` and `label`; ``target: [steering]``
+predicts numbers instead, and ``text: transcript`` the text that the image shows. ``features: [a, b]``
+takes columns of the table as the input. Every other column is metadata, and features are too: a
 circumstance may speak of the age that the subject is given.
 
 >>> import tempfile
@@ -22,7 +23,7 @@ from typing import Any
 from roadworthy.data.loaders.files import CsvTable, Files, located, read_image
 from roadworthy.data.loaders.joining import Samples, labelled, reads
 from roadworthy.data.samples import DataError, Inputs
-from roadworthy.data.values import IMAGE, LABEL, VECTOR, Kind
+from roadworthy.data.values import IMAGE, LABEL, TEXT, VECTOR, Kind
 from roadworthy.registry import register
 
 
@@ -30,7 +31,7 @@ from roadworthy.registry import register
     "loaders",
     "csv",
     keys=("csv",),
-    gives={"inputs": ("image", "vector"), "targets": ("label", "vector")},
+    gives={"inputs": ("image", "vector"), "targets": ("label", "vector", "text")},
 )
 @reads
 def csv(
@@ -41,10 +42,11 @@ def csv(
     features: list[str] | None = None,
     label: str | None = "label",
     target: str | list[str] | None = None,
+    text: str | None = None,
     base: Path = Path(),
     classes: tuple[str, ...] | None = None,
 ) -> Samples:
-    """A CSV or TSV table of images (or features) with a label or numbers to predict; other columns are metadata."""
+    """A CSV or TSV table of images (or features) with a label, numbers or a text to predict; other columns are metadata."""
     table = CsvTable.read(located(path, base=base, what="csv"))
     if not features and image not in table:
         numeric = ", ".join(n for n in table.columns if n not in ("id", label))
@@ -67,7 +69,7 @@ def csv(
         )
         _refuse_empty(table, image)
         inputs = Files(tuple(source / i for i in ids), read_image)
-    columns, truth, truth_kind, names = _targets(table, label, target, classes)
+    columns, truth, truth_kind, names = _targets(table, label, target, text, classes)
     return Samples(
         name=table.file.name,
         # an image is the same sample in every table, but ids of a table's own may start again in the next
@@ -86,11 +88,14 @@ def _targets(
     table: CsvTable,
     label: str | None,
     target: str | list[str] | None,
+    text: str | None,
     classes: tuple[str, ...] | None,
 ) -> tuple[list[str], Any, Kind | None, tuple[str, ...] | None]:
     if target is not None:
         columns = [target] if isinstance(target, str) else target
         return columns, table.numbers(columns), VECTOR, classes
+    if text is not None:
+        return [text], table[text], TEXT, classes
     if label is None:
         return [], None, None, classes
     if label not in table:

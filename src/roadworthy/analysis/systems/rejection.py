@@ -1,0 +1,442 @@
+"""Rejecting the riskiest predictions (Wang et al. 2022, RQ4): which to reject first, and the error of those that are left.
+
+A strategy is an order of the cases, the first to be rejected first. It is made of the ranks of an
+uncertainty score and an out-of-distribution (OOD) score. Rank 1 is the riskiest, a missing score is
+the riskiest, and ties are broken by one random order for all strategies.
+
+- S1, S2: by uncertainty; by OOD score.
+- S3, S4: of n, half by uncertainty and then half of the remainder by OOD score (an odd one to the
+  first); the other way around.
+- S5: those that both rankings have in common when both are walked down until n are: the smallest
+  larger rank; then the smallest sum of ranks, then the smallest rank of uncertainty.
+
+>>> ranked = strategies(np.array([4.0, 3.0, 2.0, 1.0]), np.array([1.0, 3.0, 4.0, 2.0]))
+>>> {name: order.tolist() for name, order in ranked.items()}["S5"]
+[1, 2, 0, 3]
+
+The measure is that of the cases left, where silence costs what it costs among all cases. The area
+is the mean over 0 to N - 1 rejected cases. The oracle knows the errors: for a ratio of sums (word
+error rate, MOTA) it removes the cases that Dinkelbach's method (1967) finds.
+
+>>> from roadworthy.measures.scored import Scored
+>>> scored = Scored.proportion(np.array([0.0, 1.0, 1.0, 0.0]))
+>>> curve(scored, np.array([3, 0, 1, 2])).tolist()
+[0.5, 0.6666666666666666, 1.0, 1.0]
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from roadworthy.analysis.systems.awareness import top_size
+from roadworthy.measures.scored import Scored
+from roadworthy.statistics import Interval
+from roadworthy.statistics.arguments import Floats, group_codes
+from roadworthy.statistics.bootstrap import Resampled
+from roadworthy.statistics.fusion import LogisticFusion
+
+Order = np.ndarray
+STRATEGIES = ("S1", "S2", "S3", "S4", "S5")
+LEARNED, ORACLE, RANDOM = "learned", "oracle", "random"
+RESAMPLES = 400
+FOLDS = 5
+MOST_FITTED = 20_000
+"""Rows on which a combination is learned; more change nothing that could be seen."""
+GRID = 64
+"""Sizes at which the oracle of a ratio is computed, and a measure that is no ratio of sums."""
+
+
+def rejection_ranks(scores: Floats, tiebreak: np.ndarray | None = None) -> np.ndarray:
+    """1 for the riskiest; a missing score is the riskiest, and ties go by `tiebreak`, a random number a case.
+
+    >>> rejection_ranks(np.array([0.5, np.nan, 0.9, 0.5])).tolist()
+    [3, 1, 2, 4]
+    """
+    risk = np.where(np.isnan(scores), np.inf, np.asarray(scores, dtype=np.float64))
+    # Infinite and missing scores must not be tied with each other.
+    missing = ~np.isnan(scores)
+    among = np.arange(len(risk)) if tiebreak is None else tiebreak
+    order = np.lexsort((among, missing, -risk))
+    ranks = np.empty(len(risk), dtype=np.int64)
+    ranks[order] = np.arange(1, len(risk) + 1)
+    return ranks
+
+
+def strategies(
+    uncertainty: Floats, ood: Floats, tiebreak: np.ndarray | None = None
+) -> dict[str, Order]:
+    """The orders of S1 to S5."""
+    u, o = rejection_ranks(uncertainty, tiebreak), rejection_ranks(ood, tiebreak)
+    by_u, by_o = np.argsort(u), np.argsort(o)
+    return {
+        "S1": by_u,
+        "S2": by_o,
+        "S3": _half_each(by_u, by_o),
+        "S4": _half_each(by_o, by_u),
+        "S5": np.lexsort((u, u + o, np.maximum(u, o))),
+    }
+
+
+def _half_each(first: Order, second: Order) -> Order:
+    """For every n: the first ceil(n / 2) of one order, and of the rest the first floor(n / 2) of the other.
+
+    The sets of n and n + 1 cases differ by one case: the next of the first order, or, if the second had taken that already,
+    the next of the second.
+    """
+    taken = np.zeros(len(first), dtype=bool)
+    order: list[int] = []
+    ours, theirs = iter(first.tolist()), iter(second.tolist())
+
+    def following(rows: Iterator[int]) -> int:
+        return next(row for row in rows if not taken[row])
+
+    while len(order) < len(first):
+        row = next(ours) if len(order) % 2 == 0 else following(theirs)
+        if taken[row]:
+            row = following(theirs)
+        taken[row] = True
+        order.append(row)
+    return np.array(order, dtype=np.int64)
+
+
+def _parts(scored: Scored) -> tuple[Floats, Floats] | None:
+    """The parts of a proportion or a ratio, silence charged as among all cases; None for a free measure."""
+    if scored.numerator is None or scored.denominator is None:
+        return None
+    return scored.numerator, scored.denominator
+
+
+def _value(scored: Scored, above: Floats, below: Floats) -> Floats:
+    """From sums of both parts to values of the measure; NaN where nothing is left to count."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(below > 0, above / below, np.nan)
+    if scored.scale is None:
+        return ratio
+    return np.array([scored.scale(float(r)) if not math.isnan(r) else math.nan for r in ratio])
+
+
+def curve(scored: Scored, order: Order, sizes: Sequence[int] | None = None) -> Floats:
+    """The measure of what is left after rejecting the first k cases, for every k below N, or for these sizes."""
+    n = len(order)
+    wanted = np.arange(n) if sizes is None else np.asarray(sizes, dtype=np.int64)
+    parts = _parts(scored)
+    if parts is None:
+        weights = np.ones((len(wanted), n))
+        for row, k in enumerate(wanted):
+            weights[row, order[:k]] = 0.0
+        return np.array([scored.weighted(w) for w in weights])
+    # From the last to the first, so that what is left is a sum of few numbers and not a difference of many.
+    left = [np.cumsum(p[order][::-1])[::-1][wanted] for p in parts]
+    return _value(scored, left[0], left[1])
+
+
+def oracle_orders(scored: Scored, sizes: Sequence[int]) -> list[Order]:
+    """For each size an order whose first so many cases are the best to reject.
+
+    With equal denominators one order serves all sizes. Else Dinkelbach: with the ratio r of what is
+    left, the cases that lift it most are those with the largest numerator - r x denominator;
+    rejecting these gives the next r.
+    """
+    parts = _parts(scored)
+    if parts is None:
+        return [np.argsort(-scored.error, kind="stable")] * len(sizes)
+    above, below = parts
+    sign = 1.0 if _larger_is_worse(scored) else -1.0
+    if len(above) and (below == below[0]).all():
+        return [np.argsort(-sign * above, kind="stable")] * len(sizes)
+    return [_dinkelbach(above, below, int(k), sign) for k in sizes]
+
+
+def _dinkelbach(above: Floats, below: Floats, size: int, sign: float) -> Order:
+    total = float(below.sum())
+    ratio = float(above.sum()) / total if total > 0 else 0.0
+    order = np.arange(len(above))
+    for _ in range(100):
+        order = np.argsort(-sign * (above - ratio * below), kind="stable")
+        kept = order[size:]
+        held = float(below[kept].sum())
+        if held <= 0:
+            return order
+        following = float(above[kept].sum()) / held
+        if abs(following - ratio) <= 1e-15 * max(1.0, abs(ratio)):
+            return order
+        ratio = following
+    return order
+
+
+def _larger_is_worse(scored: Scored) -> bool:
+    """Whether a larger ratio, before the scale, is worse."""
+    falling = scored.scale is not None and scored.scale(0.0) > scored.scale(1.0)
+    return (scored.better == "lower") != falling
+
+
+def grid_sizes(n: int) -> list[int]:
+    """Sizes from 0 to n - 1 at which what is costly is computed."""
+    if n <= GRID:
+        return list(range(n))
+    return sorted({round(k) for k in np.linspace(0, n - 1, GRID)})
+
+
+def area(values: Floats, sizes: Sequence[int] | None = None) -> float:
+    """The mean of a curve over all numbers of rejected cases; between the sizes it is taken as straight.
+
+    >>> area(np.array([0.5, 0.25, 0.0])), area(np.array([0.5, 0.0]), [0, 2])
+    (0.25, 0.25)
+    """
+    if sizes is not None and len(sizes):
+        values = np.interp(np.arange(sizes[-1] + 1), sizes, values)
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else math.nan
+
+
+class Rejected(NamedTuple):
+    """What rejecting a share of the cases does."""
+
+    strategy: str
+    budget: float
+    size: int
+    value: float
+    """The measure of what is left; NaN if the budget is less than one case."""
+    gain: float
+    """Relative to the measure of all, positive is better; NaN if that is not above 0."""
+    of_oracle: float
+    """How much of what the oracle gains it gains; NaN if the oracle gains nothing."""
+    interval: Interval
+    """Of the value."""
+    of_oracle_interval: Interval
+
+
+class RejectionCurve(NamedTuple):
+    """The measure against the number of rejected cases."""
+
+    strategy: str
+    sizes: tuple[int, ...]
+    values: tuple[float, ...]
+    area: float
+    interval: Interval | None
+    """Of the area; None for the oracle and for random rejection."""
+
+
+@dataclass(frozen=True)
+class Rejections:
+    """All strategies on the cases of one condition."""
+
+    at: Sequence[Rejected]
+    curves: Sequence[RejectionCurve]
+    whole: float
+    """The measure of all cases."""
+
+    def best(self, budget: float) -> Rejected | None:
+        """The strategy that gains most at a budget; of equals the first. It is chosen on these cases, which flatters it."""
+        known = [r for r in self.at if r.budget == budget and not math.isnan(r.value)]
+        known = [r for r in known if r.strategy != ORACLE]
+        return max(
+            known,
+            key=lambda r: r.of_oracle if r.of_oracle == r.of_oracle else -math.inf,
+            default=None,
+        )
+
+
+def rejections(
+    scored: Scored,
+    orders: Mapping[str, Order],
+    *,
+    budgets: Sequence[float],
+    groups: np.ndarray | None = None,
+    confidence: float = 0.95,
+    rng: np.random.Generator,
+    resamples: int = RESAMPLES,
+) -> Rejections:
+    """Values at the budgets and curves of all strategies, with the oracle and random rejection, and intervals.
+
+    Resamples draw whole groups; the order of the cases stays, and so many are rejected as the budget allows of those drawn.
+    """
+    n = len(scored)
+    whole = scored.value()
+    sizes = [top_size(n, b) for b in budgets]
+    best = dict(zip(budgets, oracle_orders(scored, sizes), strict=True))
+    grid = sorted({*grid_sizes(n), *sizes} - {n})
+    named = {(name, b): order for name, order in orders.items() for b in budgets}
+    named |= {(ORACLE, b): order for b, order in best.items()}
+    values = {
+        key: float(curve(scored, order, [top_size(n, key[1])])[0]) for key, order in named.items()
+    }
+    drawn: dict[tuple[str, float], list[float]] = {key: [] for key in named}
+    areas: dict[str, list[float]] = {name: [] for name in orders}
+    drawn_whole: list[float] = []
+    codes, count = group_codes(groups, n)
+    parts = _parts(scored)
+    for _ in range(resamples if count > 1 and n else 0):
+        weights = np.bincount(rng.integers(0, count, count), minlength=count)[codes]
+        drawn_whole.append(scored.value(weights) if parts is None else _weighted(scored, weights))
+        for name, order in orders.items():
+            found = _weighted_curve(scored, order, weights, budgets, grid)
+            areas[name].append(found[0])
+            for b, v in zip(budgets, found[1:], strict=True):
+                drawn[name, b].append(v)
+        for b, order in best.items():
+            drawn[ORACLE, b].append(_weighted_curve(scored, order, weights, [b], None)[1])
+
+    def between(estimate: float, found: Sequence[float]) -> Interval:
+        known = np.array([v for v in found if math.isfinite(v)])
+        lost = max(resamples - len(known), 0)
+        return Resampled(estimate, known, lost, count, None).interval(confidence=confidence)
+
+    at = []
+    for (name, b), value in values.items():
+        size = top_size(n, b)
+        if size == 0:
+            value = math.nan
+        top = values[ORACLE, b]
+        share = _share(whole, value, top)
+        shares = [
+            _share(w, v, o)
+            for w, v, o in zip(drawn_whole, drawn[name, b], drawn[ORACLE, b], strict=True)
+        ]
+        gain = _gain(whole, value, scored.better)
+        at.append(
+            Rejected(
+                name,
+                b,
+                size,
+                value,
+                gain,
+                share,
+                between(value, drawn[name, b]),
+                between(share, shares),
+            )
+        )
+    exact = parts is not None
+    curves = []
+    for name, order in orders.items():
+        shown = curve(scored, order, grid)
+        full = area(curve(scored, order)) if exact else area(shown, grid)
+        curves.append(
+            RejectionCurve(
+                name, tuple(grid), tuple(shown.tolist()), full, between(full, areas[name])
+            )
+        )
+    top_values = np.array(
+        [
+            float(curve(scored, o, [k])[0])
+            for k, o in zip(grid, oracle_orders(scored, grid), strict=True)
+        ]
+    )
+    curves.append(
+        RejectionCurve(
+            ORACLE, tuple(grid), tuple(top_values.tolist()), area(top_values, grid), None
+        )
+    )
+    curves.append(RejectionCurve(RANDOM, tuple(grid), (whole,) * len(grid), whole, None))
+    return Rejections(at, curves, whole)
+
+
+def _weighted(scored: Scored, weights: np.ndarray) -> float:
+    parts = _parts(scored)
+    assert parts is not None
+    return float(_value(scored, np.array([weights @ parts[0]]), np.array([weights @ parts[1]]))[0])
+
+
+def _weighted_curve(
+    scored: Scored,
+    order: Order,
+    weights: np.ndarray,
+    budgets: Sequence[float],
+    grid: Sequence[int] | None,
+) -> list[float]:
+    """The area on the grid (if any), and the values at the budgets, of cases drawn so often."""
+    parts = _parts(scored)
+    total = int(weights.sum())
+    drawn = weights[order]
+    # Cases up to each place of the order; a case that is drawn twice may be rejected once.
+    upto = np.cumsum(drawn)
+    sizes = [top_size(total, b) for b in budgets]
+    if grid is not None:
+        sizes = [*sizes, *(min(k, total - 1) for k in grid)]
+    places = np.searchsorted(upto, sizes, "left")
+    over = upto[np.minimum(places, len(upto) - 1)] - np.asarray(sizes)
+    if parts is None:
+        found = []
+        for place, kept in zip(places, over, strict=True):
+            left = np.array(weights, dtype=np.float64)
+            left[order[:place]] = 0.0
+            if place < len(order):
+                left[order[place]] = kept
+            found.append(scored.weighted(left))
+        values = np.array(found)
+    else:
+        sums = []
+        for part in parts:
+            one = part[order]
+            after = np.r_[np.cumsum((drawn * one)[::-1])[::-1], 0.0]
+            at = np.minimum(places, len(one) - 1)
+            sums.append(after[np.minimum(places + 1, len(one))] + over * one[at])
+        values = _value(scored, sums[0], sums[1])
+    k = len(budgets)
+    return [area(values[k:], list(grid)) if grid is not None else math.nan, *values[:k].tolist()]
+
+
+def _share(whole: float, value: float, best: float) -> float:
+    gained = best - whole
+    if math.isnan(gained) or abs(gained) <= 1e-12:
+        return math.nan
+    return (value - whole) / gained
+
+
+def _gain(whole: float, value: float, better: str) -> float:
+    if not whole > 0:
+        return math.nan
+    return (whole - value) / whole if better == "lower" else (value - whole) / whole
+
+
+def failure_marks(error: Floats, failure: np.ndarray) -> np.ndarray:
+    """What a combination learns to see: failures, or where all or none fail, errors above the median."""
+    marks = np.asarray(failure, dtype=bool)
+    return marks if marks.any() and not marks.all() else np.asarray(error > np.median(error))
+
+
+def learned_scores(
+    columns: Mapping[str, Floats],
+    marks: np.ndarray,
+    clusters: np.ndarray,
+    *,
+    rng: np.random.Generator,
+) -> Floats:
+    """A combination of scores for every case, learned on other groups of cases (cross-fitting).
+
+    NaN if the cases to learn from are all of one sort.
+    """
+    codes, count = group_codes(clusters, len(marks))
+    folds = min(FOLDS, count)
+    if folds < 2:
+        return np.full(len(marks), np.nan)
+    fold = rng.permutation(count)[codes] % folds
+    found = np.full(len(marks), np.nan)
+    for i in range(folds):
+        fusion = fitted_fusion(columns, marks, fold != i, rng=rng)
+        rows = fold == i
+        if fusion is not None and rows.any():
+            found[rows] = fusion.score({m: c[rows] for m, c in columns.items()})
+    return found
+
+
+def fitted_fusion(
+    columns: Mapping[str, Floats], marks: np.ndarray, rows: np.ndarray, *, rng: np.random.Generator
+) -> LogisticFusion | None:
+    """The logistic combination of scores that tells marked rows from others; None if there are not both."""
+    chosen = np.flatnonzero(rows & ~np.isnan(np.vstack(list(columns.values()))).all(axis=0))
+    if len(chosen) > MOST_FITTED:
+        chosen = rng.choice(chosen, MOST_FITTED, replace=False)
+    own = marks[chosen]
+    if not own.any() or own.all():
+        return None
+    known = {m: c[chosen] for m, c in columns.items() if not np.isnan(c[chosen][~own]).all()}
+    try:
+        return LogisticFusion.fit(known, own) if known else None
+    except ValueError:  # the fit did not settle: nothing is learned
+        return None
