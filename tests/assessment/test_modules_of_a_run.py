@@ -137,10 +137,14 @@ def parallel(tmp_path_factory) -> Run:
     return assess(write(folder, PARALLEL, supervisors=supervisors))
 
 
-def table(run: Run, circumstance: str, level: float | None):
-    cases = run.cases.to_pandas()
-    rows = cases[cases["circumstance"].fillna("") == circumstance]
-    return rows if level is None else rows[rows["level"] == level]
+def table(run: Run, circumstance: str, level: float | None) -> dict[str, np.ndarray]:
+    """The columns of the cases of one condition."""
+    rows = [
+        row
+        for row in run.cases.to_pylist()
+        if (row["circumstance"] or "") == circumstance and (level is None or row["level"] == level)
+    ]
+    return {name: np.array([row[name] for row in rows]) for name in run.cases.column_names}
 
 
 def found(record, name, **known):
@@ -153,8 +157,8 @@ def test_awareness_is_the_wilcoxon_test_of_the_cases(chain):
     record = chain.record.sections["modules"]
     label = next(c for c in chain.cases.column_names if "vro" in c and "look" in c)
     clean, here = (
-        table(chain, "", None)[label].to_numpy(),
-        table(chain, "noise", 5)[label].to_numpy(),
+        table(chain, "", None)[label],
+        table(chain, "noise", 5)[label],
     )
     row = found(record, "awareness", supervisor="vro", module="look", level=5)
     assert row.p == pytest.approx(
@@ -176,7 +180,7 @@ def test_associations_are_those_of_scipy(chain):
     clean, here = table(chain, "", None), table(chain, "noise", 3)
     rho = found(record, "associations", supervisor="vr", level=3, method="spearman")
     assert rho.value == pytest.approx(spearmanr(here[look], here[judge]).statistic)
-    change = {c: here[c].to_numpy() - clean[c].to_numpy() for c in (look, judge)}
+    change = {c: here[c] - clean[c] for c in (look, judge)}
     tau = found(
         record,
         "associations",
@@ -263,7 +267,7 @@ def test_rejecting_is_what_a_loop_rejects(chain):
     record = chain.record.sections["modules"]
     assert "vro" in record.uncertainty and "judge" in record.uncertainty and record.ood == ""
     rows = table(chain, "noise", 5)
-    scores, error = rows[record.uncertainty].to_numpy(), rows["error"].to_numpy()
+    scores, error = rows[record.uncertainty], rows["error"]
     r = found(record, "rejected", strategy="S1", budget=0.2, level=5)
     cut = np.sort(scores)[::-1][r.size - 1]
     sure, tied = error[scores < cut], error[scores == cut]
@@ -293,7 +297,7 @@ def test_a_module_that_fails_is_charged_and_rescued_by_a_held_input(tmp_path):
     run = assess(write(tmp_path, CHAIN, supervisors=AT_BOTH[:1], broken=True))
     record = run.record.sections["modules"]
     rows = table(run, "noise", 5)
-    assert rows["error"].notna().all() and len(rows) == 90
+    assert np.isfinite(rows["error"]).all() and len(rows["error"]) == 90
     failed = rows["error"].mean()
     repair = found(record, "blame", level=5, kind="repair")
     assert failed - repair.value <= 0.5 * failed
@@ -315,3 +319,87 @@ def test_names_that_are_not_there_are_refused(tmp_path):
     path = write(tmp_path, CHAIN, supervisors=AT_BOTH, modules={"measured": ["look"]})
     with pytest.raises(SpecError, match="look gives vector, the system class_scores"):
         assess(path)
+
+
+@pytest.mark.parametrize("how", ["common", "learned"])
+def test_a_strategy_becomes_a_score_with_a_threshold(tmp_path, how):
+    supervisors = [*AT_BOTH, {"rejection": {"how": how}}]
+    roles = {role: {"npz": f"{role}.npz"} for role in ("test", "calibration")}
+    run = assess(write(tmp_path, CHAIN, supervisors=supervisors, data=roles))
+    record = run.record.sections["modules"]
+    assert "calibration cases" in record.learned_on
+    scores = table(run, "noise", 5)["rejection"]
+    assert np.isfinite(scores).all()
+    assert np.mean(scores > np.median(table(run, "", None)["rejection"])) > 0.6
+    (threshold,) = [
+        s for s in run.record.sections["supervision"].supervisors if s.name == "rejection"
+    ]
+    assert threshold.threshold is not None
+
+
+DIALOGUE = """
+from roadworthy import EPISODE, GOAL, LABEL, TEXT, System, function_module
+
+
+def user(goal, answer):
+    return goal["area"]
+
+
+def understand(utterance):
+    return {"area": utterance} if utterance in ("north", "south", "centre") else {}
+
+
+def decide(slots, state):
+    known, turns = state or ({}, 0)
+    known = {**known, **slots}
+    done = bool(known) or turns == 1
+    turn = {"heard": slots, "said": "?", "outcome": known}
+    return {"turn": turn, "answer": "?", "done": done}, (known, turns + 1)
+
+
+def build():
+    return System(
+        modules={
+            "user": function_module(user, outputs={"utterance": TEXT}, mark="1"),
+            "nlu": function_module(understand, outputs={"slots": GOAL}, mark="1"),
+            "policy": function_module(
+                decide, outputs={"turn": EPISODE, "answer": TEXT, "done": LABEL}, mark="1"
+            ),
+        },
+        wires={
+            "user.goal": "input",
+            "user.answer": "policy.answer",
+            "nlu.utterance": "user.utterance",
+            "policy.slots": "nlu.slots",
+        },
+        output="policy.turn",
+        input_kind=GOAL,
+        done="policy.done",
+        max_steps=3,
+        unassessed=frozenset({"user"}),
+    )
+"""
+
+
+def test_in_a_dialogue_the_module_that_hears_wrongly_has_all_blame_and_nothing_is_replayed(
+    tmp_path,
+):
+    import json
+
+    areas = ["north", "south", "centre"] * 8
+    goals = [{"id": f"g{i}", "goal": {"area": a}} for i, a in enumerate(areas)]
+    (tmp_path / "goals.json").write_text(json.dumps(goals))
+    swap = {"transform": "swap_characters", "levels": [1, 3], "port": "nlu.utterance"}
+    path = write(
+        tmp_path,
+        DIALOGUE,
+        supervisors=[],
+        subject={"task": "dialogue", "system": "subject.py:build"},
+        data={"test": {"dialogue": "goals.json"}},
+        circumstances={"typing": swap},
+    )
+    record = assess(path).record.sections["modules"]
+    assert {(b.module, b.kind) for b in record.blame} == {("nlu", "shapley")}
+    assert record.modules == ["nlu", "policy"] and record.rejected == []
+    distances = {d.module: d.quantity for d in record.degradation}
+    assert distances["nlu"].startswith("distance to its own clean output")

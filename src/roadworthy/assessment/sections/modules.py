@@ -288,7 +288,11 @@ class Modules(Section):
                     RejectedRecord(**place, **r._asdict(), best=best is not None and r == best)
                 )
             for c in rejected.curves:
-                fields: dict[str, Any] = {**c._asdict(), "sizes": list(c.sizes), "values": list(c.values)}
+                fields: dict[str, Any] = {
+                    **c._asdict(),
+                    "sizes": list(c.sizes),
+                    "values": list(c.values),
+                }
                 record.curves.append(CurveRecord(**place, **fields, cases=len(name)))
         return Result(record, view.findings(record), notes=view.notes())
 
@@ -624,10 +628,10 @@ class _Tables:
             for seen in self.shifted:
                 here = seen.observed
                 moved = {
-                    m: propagation.change(here.scores[v], self.clean.scores[v])
+                    m: propagation.case_change(here.scores[v], self.clean.scores[v])
                     for m, v in at.items()
                 }
-                worse = propagation.change(here.scored.error, self.clean.scored.error)
+                worse = propagation.case_change(here.scored.error, self.clean.scored.error)
                 options: dict[str, Any] = {"groups": here.groups, "confidence": self.confidence}
                 for one, two in combinations(at, 2):
                     alike = awareness.spearman(
@@ -868,7 +872,7 @@ def _associated(
 def _holm(rows: list[Any]) -> list[Any]:
     """One family: all modules and conditions of one supervisor."""
     given = [math.nan if r.p is None else r.p for r in rows]
-    for row, p in zip(rows, awareness.corrected(given), strict=True):
+    for row, p in zip(rows, awareness.holm_adjusted(given), strict=True):
         row.adjusted = None if math.isnan(p) else p
     return rows
 
@@ -1135,7 +1139,7 @@ def _rejected(record: ModulesRecord) -> list[Block]:
         areas = ", ".join(f"{c.strategy} {numbers.value(c.area)}" for c in own)
         title = f"Rejection, {place_name(*place)}"
         draw = drawn(
-            charts.curves_chart, lines, title=title, across="rejected", up=record.measure,
+            charts.curves_chart, curves, title=title, across="rejected", up=record.measure,
             style="plain", across_style="percent",
         )  # fmt: skip
         caption = f"{record.measure} of what is left, {place_name(*place)}. Areas: {areas}."
