@@ -258,18 +258,21 @@ def test_rows_that_failed_or_have_no_numbers_have_no_score(name):
 
 
 @every
-def test_fitting_leaves_failed_rows_out_and_refuses_broken_ones(name):
+def test_fitting_leaves_failed_and_broken_rows_out(name):
     training, classes = ORACLE["training"].copy(), ORACLE["training_classes"]
     training[7] = np.nan
     supervisor = get("supervisors", name).bind()
+    broken = fitted(get("supervisors", name).bind(), trace(training, classes))
+    assert any("1 of 240 reference rows" in note for note in broken.notes)
     with pytest.raises(
-        ValueError, match=r"layer 'penultimate' has NaN or infinite activations in 1 of 240 rows"
+        ValueError, match=r"layer 'penultimate' has NaN or infinite activations in 240 of 240"
     ):
-        supervisor.fit(trace(training, classes), None)
+        supervisor.fit(trace(np.full_like(training, np.nan), classes), None)
     supervisor.fit(trace(training, classes, failed=(7,)), None)
     keep = np.arange(240) != 7
     without = fitted(get("supervisors", name).bind(), trace(training[keep], classes[keep]))
     np.testing.assert_allclose(supervisor.score(QUERIES), without.score(QUERIES), rtol=1e-12)
+    np.testing.assert_allclose(broken.score(QUERIES), without.score(QUERIES), rtol=1e-12)
     with pytest.raises(ValueError, match="none of the 240 has one"):
         supervisor.fit(trace(training, classes, failed=range(240)), None)
 

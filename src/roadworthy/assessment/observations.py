@@ -260,8 +260,10 @@ def _fit_second(
         system = concatenate([_some(c.system, first) for c in chosen])
         labels = [m for m in s.members if all(m in c.observed.scores for c in chosen)]
         scores = {m: np.concatenate([c.observed.scores[m][first] for c in chosen]) for m in labels}
-        shifted = np.repeat([bool(c.condition.circumstance) for c in chosen], int(first.sum()))
-        supervisors.fit_second(s, system, scores, shifted)
+        marked = np.repeat([bool(c.condition.circumstance) for c in chosen], int(first.sum()))
+        if getattr(s.supervisor, "learns_failures", False):
+            marked = np.concatenate([c.observed.failure[first] for c in chosen])
+        supervisors.fit_second(s, system, scores, marked)
         if s.label in supervisors.failed:
             continue
         rows[s.label] = ~first

@@ -272,16 +272,16 @@ class Supervisors:
         s: Supervision,
         system: ModuleTrace,
         scores: Mapping[str, np.ndarray],
-        shifted: np.ndarray,
+        marked: np.ndarray,
     ) -> None:
-        """Fit one that reads scores, on cases that its members have scored."""
+        """Fit one that reads scores, on cases that its members have scored; `marked` are those that are shifted, or failed."""
         given = [m for m in s.members if m in scores and not np.isnan(scores[m][system.ok]).all()]
         lost = [m for m in s.members if m not in (given if s.reads_every_other else scores)]
         if lost and not (s.reads_every_other and given):
             self.failed[s.label] = self._without(lost[0])
             return
         self.left_out[s.label] = tuple(lost)
-        self._timed_fit(s, with_scores(system, self.members_of(s), scores), shifted)
+        self._timed_fit(s, with_scores(system, self.members_of(s), scores), marked)
 
     def members_of(self, s: Supervision) -> tuple[str, ...]:
         """Those whose scores it reads after all."""

@@ -1,7 +1,7 @@
 """What supervisors of activations share: reading a layer's rows and classes, and keeping what was learned as arrays and JSON.
 
 A supervisor of this kind learns a dictionary of arrays from reference rows. Rows without an answer are left out of fitting and
-have no score; so have rows whose activations are not finite, which fitting refuses.
+have no score; so are and have rows whose activations are not finite, and a note counts them.
 
 >>> rows = np.array([[3.0, 0.0], [1.0, 0.0], [2.0, 0.0]])
 >>> found = ByClass.of(rows, np.array([7, 4, 7]))
@@ -84,15 +84,23 @@ class ActivationSupervisor(LearnedSupervisor, ABC):
         return None
 
     def fit(self, trace: ModuleTrace, truth: Any) -> None:
-        """Learn from the rows that have an answer; NaN or infinite activations among them are refused."""
+        """Learn from the rows that have an answer and finite activations; refused if none has."""
         rows = np.flatnonzero(trace.ok & self._readable(trace))
         self._refuse_none(rows, trace)
         column = activations_in(trace, self.needs[1], self.name)
         # What is learned is made from these rows and never they themselves: they may be the caller's, or a file.
         activations = column if len(rows) == len(trace) else column[rows]
+        sound, lost = finite_rows(activations), len(rows)
+        if not sound.all() and sound.any():
+            # A module that gave nonsense for some cases is still supervised on the others.
+            activations, rows = activations[sound], rows[sound]
         refuse_broken(activations, self.name, self.layer)
         self.notes = []
         self._learned = self._learn(activations, self._classes(trace, truth)[rows])
+        if lost > len(rows):
+            self.notes.append(
+                f"{lost - len(rows)} of {lost} reference rows have NaN or infinite activations and are left out"
+            )
         self._forget()
 
     def score(self, trace: ModuleTrace) -> np.ndarray:

@@ -60,10 +60,7 @@ class Fused(LearnedSupervisor):
 
     def fit(self, trace: ModuleTrace, truth: Any) -> None:
         """Learn from cases with an answer; for ``logistic``, truth says which of them are shifted."""
-        names = self.members or tuple(
-            sorted(c.removeprefix(PREFIX) for c in trace.columns if c.startswith(PREFIX))
-        )
-        columns = self._columns(trace, names)
+        columns = self._columns(trace, self._names(trace))
         given = trace.ok
         for name, column in columns.items():
             if np.isnan(column[given]).all():
@@ -96,6 +93,12 @@ class Fused(LearnedSupervisor):
         else:
             scores = rank_average(columns, references)
         return np.where(trace.ok, scores, np.nan)
+
+    def _names(self, trace: ModuleTrace) -> tuple[str, ...]:
+        """The members, or all that the trace has scores of."""
+        return self.members or tuple(
+            sorted(c.removeprefix(PREFIX) for c in trace.columns if c.startswith(PREFIX))
+        )
 
     def _columns(self, trace: ModuleTrace, names: Any) -> dict[str, np.ndarray]:
         missing = [n for n in names if PREFIX + n not in trace.columns]

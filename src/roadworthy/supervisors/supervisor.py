@@ -5,7 +5,7 @@ are reduced to the case. It is saved as arrays and JSON, never as pickle.
 
 One that needs the scores of others (`Score`) is fitted after them, on cases that they have scored: clean calibration cases
 where there are some, else the reference ones. If it says `contrasts = True` it also gets calibration cases under the
-circumstances, and its `truth` is then, case by case, whether it is one of these.
+circumstances, and its `truth` is then, case by case, whether it is one of these; with `learns_failures = True`, whether it failed.
 
 One that names several roles in `learns_from` is fitted on the clean rows of those that the file has; the column `ROLE` says
 which of them a row is of, and there is no truth.

@@ -200,10 +200,10 @@ def _p(p: float) -> float:
     return 1.0 if math.isnan(p) else float(p)
 
 
-def corrected(p_values: Mapping[str, float] | Sequence[float]) -> list[float]:
+def holm_adjusted(p_values: Mapping[str, float] | Sequence[float]) -> list[float]:
     """p-values of one family after Holm; NaN stays NaN and counts for nothing.
 
-    >>> corrected([0.01, math.nan, 0.04])
+    >>> holm_adjusted([0.01, math.nan, 0.04])
     [0.02, nan, 0.04]
     """
     given = np.asarray(

@@ -44,7 +44,7 @@ class Redundancy(NamedTuple):
     """The mean error if the answer with the lower score (rank among its own scores) is taken; NaN without scores."""
 
 
-def change(here: Floats, clean: Floats) -> Floats:
+def case_change(here: Floats, clean: Floats) -> Floats:
     """The difference of each case to the same case under clean conditions; 0 where both are the same infinity."""
     with np.errstate(invalid="ignore"):
         found = np.asarray(here, dtype=np.float64) - np.asarray(clean, dtype=np.float64)

@@ -27,8 +27,9 @@ error rate, MOTA) it removes the cases that Dinkelbach's method (1967) finds.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -43,7 +44,7 @@ from roadworthy.statistics.fusion import LogisticFusion
 Order = np.ndarray
 STRATEGIES = ("S1", "S2", "S3", "S4", "S5")
 LEARNED, ORACLE, RANDOM = "learned", "oracle", "random"
-RESAMPLES = 400
+RESAMPLES = 300
 FOLDS = 5
 MOST_FITTED = 20_000
 """Rows on which a combination is learned; more change nothing that could be seen."""
@@ -149,24 +150,36 @@ def oracle_orders(scored: Scored, sizes: Sequence[int]) -> list[Order]:
     sign = 1.0 if _larger_is_worse(scored) else -1.0
     if len(above) and (below == below[0]).all():
         return [np.argsort(-sign * above, kind="stable")] * len(sizes)
-    return [_dinkelbach(above, below, int(k), sign) for k in sizes]
+    ratios = _best_ratios(above, below, sizes, sign)
+    return [np.argsort(-sign * (above - r * below), kind="stable") for r in ratios]
 
 
-def _dinkelbach(above: Floats, below: Floats, size: int, sign: float) -> Order:
+def oracle_values(scored: Scored, sizes: Sequence[int]) -> Floats:
+    """The measure of what is left after the best rejection of each size."""
+    parts = _parts(scored)
+    if parts is None or (len(scored) and (parts[1] == parts[1][0]).all()):
+        return curve(scored, oracle_orders(scored, [0])[0], sizes)
+    sign = 1.0 if _larger_is_worse(scored) else -1.0
+    ratios = _best_ratios(*parts, sizes, sign)
+    return _value(scored, np.array(ratios), np.ones(len(ratios)))
+
+
+def _best_ratios(above: Floats, below: Floats, sizes: Sequence[int], sign: float) -> list[float]:
+    """The best ratio of sums that is left for each size, by Dinkelbach; NaN if nothing is left to count."""
     total = float(below.sum())
     ratio = float(above.sum()) / total if total > 0 else 0.0
-    order = np.arange(len(above))
-    for _ in range(100):
-        order = np.argsort(-sign * (above - ratio * below), kind="stable")
-        kept = order[size:]
-        held = float(below[kept].sum())
-        if held <= 0:
-            return order
-        following = float(above[kept].sum()) / held
-        if abs(following - ratio) <= 1e-15 * max(1.0, abs(ratio)):
-            return order
-        ratio = following
-    return order
+    found = []
+    for size in sizes:
+        for _ in range(100):
+            worth = sign * (above - ratio * below)
+            kept = np.argpartition(worth, len(worth) - size - 1)[: len(worth) - size]
+            held = float(below[kept].sum())
+            following = float(above[kept].sum()) / held if held > 0 else math.nan
+            if not abs(following - ratio) > 1e-15 * max(1.0, abs(ratio)):
+                break
+            ratio = following
+        found.append(following)
+    return found
 
 
 def _larger_is_worse(scored: Scored) -> bool:
@@ -188,10 +201,15 @@ def area(values: Floats, sizes: Sequence[int] | None = None) -> float:
     >>> area(np.array([0.5, 0.25, 0.0])), area(np.array([0.5, 0.0]), [0, 2])
     (0.25, 0.25)
     """
-    if sizes is not None and len(sizes):
-        values = np.interp(np.arange(sizes[-1] + 1), sizes, values)
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if len(known) else math.nan
+    if sizes is None or len(sizes) < 2:
+        known = values[~np.isnan(values)]
+        return float(known.mean()) if len(known) else math.nan
+    steps = np.diff(sizes)
+    # All sizes from one place to the next, with a straight line between: an end counts in one stretch only.
+    inner = steps * (values[:-1] + values[1:]) / 2
+    known = ~np.isnan(inner)
+    ends = values[0] / 2 + values[np.r_[True, known]][-1] / 2
+    return float((inner[known].sum() + ends) / (steps[known].sum() + 1))
 
 
 class Rejected(NamedTuple):
@@ -256,129 +274,113 @@ def rejections(
 
     Resamples draw whole groups; the order of the cases stays, and so many are rejected as the budget allows of those drawn.
     """
-    n = len(scored)
-    whole = scored.value()
+    n, whole = len(scored), scored.value()
     sizes = [top_size(n, b) for b in budgets]
-    best = dict(zip(budgets, oracle_orders(scored, sizes), strict=True))
     grid = sorted({*grid_sizes(n), *sizes} - {n})
-    named = {(name, b): order for name, order in orders.items() for b in budgets}
-    named |= {(ORACLE, b): order for b, order in best.items()}
-    values = {
-        key: float(curve(scored, order, [top_size(n, key[1])])[0]) for key, order in named.items()
-    }
-    drawn: dict[tuple[str, float], list[float]] = {key: [] for key in named}
-    areas: dict[str, list[float]] = {name: [] for name in orders}
-    drawn_whole: list[float] = []
     codes, count = group_codes(groups, n)
-    parts = _parts(scored)
-    for _ in range(resamples if count > 1 and n else 0):
-        weights = np.bincount(rng.integers(0, count, count), minlength=count)[codes]
-        drawn_whole.append(scored.value(weights) if parts is None else _weighted(scored, weights))
-        for name, order in orders.items():
-            found = _weighted_curve(scored, order, weights, budgets, grid)
-            areas[name].append(found[0])
-            for b, v in zip(budgets, found[1:], strict=True):
-                drawn[name, b].append(v)
-        for b, order in best.items():
-            drawn[ORACLE, b].append(_weighted_curve(scored, order, weights, [b], None)[1])
+    best = oracle_orders(scored, sizes)
+    made = {name: _Resampling(scored, order, budgets, grid) for name, order in orders.items()}
+    top = [_Resampling(scored, order, [b]) for b, order in zip(budgets, best, strict=True)]
+    drawn: list[tuple[float, dict[str, tuple[float, Floats]]]] = []
+    for _ in range(resamples if count > 1 else 0):
+        draw = np.bincount(rng.integers(0, count, count), minlength=count)
+        weights = draw[codes].astype(np.float64)
+        found = {name: m.values(weights) for name, m in made.items()}
+        found[ORACLE] = (math.nan, np.concatenate([m.values(weights)[1] for m in top]))
+        drawn.append((_whole(scored, weights), found))
 
-    def between(estimate: float, found: Sequence[float]) -> Interval:
-        known = np.array([v for v in found if math.isfinite(v)])
-        lost = max(resamples - len(known), 0)
+    def between(estimate: float, values: Iterable[float]) -> Interval:
+        known = np.array([v for v in values if math.isfinite(v)])
+        lost = len(drawn) - len(known)
         return Resampled(estimate, known, lost, count, None).interval(confidence=confidence)
 
-    at = []
-    for (name, b), value in values.items():
-        size = top_size(n, b)
-        if size == 0:
-            value = math.nan
-        top = values[ORACLE, b]
-        share = _share(whole, value, top)
-        shares = [
-            _share(w, v, o)
-            for w, v, o in zip(drawn_whole, drawn[name, b], drawn[ORACLE, b], strict=True)
-        ]
-        gain = _gain(whole, value, scored.better)
-        at.append(
-            Rejected(
-                name,
-                b,
-                size,
-                value,
-                gain,
-                share,
-                between(value, drawn[name, b]),
-                between(share, shares),
+    at, curves = [], []
+    best_values = [float(curve(scored, o, [k])[0]) for o, k in zip(best, sizes, strict=True)]
+    for name in (*orders, ORACLE):
+        for i, (budget, size) in enumerate(zip(budgets, sizes, strict=True)):
+            own = (
+                best_values[i] if name == ORACLE else float(curve(scored, orders[name], [size])[0])
             )
-        )
-    exact = parts is not None
-    curves = []
+            value = own if size else math.nan
+            share = _share(whole, value, best_values[i])
+            shares = (_share(w, f[name][1][i], f[ORACLE][1][i]) for w, f in drawn)
+            interval = between(value, (f[name][1][i] for _, f in drawn))
+            of_oracle = between(share, shares)
+            gain = _gain(whole, value, scored.better)
+            at.append(Rejected(name, budget, size, value, gain, share, interval, of_oracle))
     for name, order in orders.items():
         shown = curve(scored, order, grid)
-        full = area(curve(scored, order)) if exact else area(shown, grid)
-        curves.append(
-            RejectionCurve(
-                name, tuple(grid), tuple(shown.tolist()), full, between(full, areas[name])
-            )
-        )
-    top_values = np.array(
-        [
-            float(curve(scored, o, [k])[0])
-            for k, o in zip(grid, oracle_orders(scored, grid), strict=True)
-        ]
-    )
+        exact = area(shown, grid) if _parts(scored) is None else area(curve(scored, order))
+        interval = between(exact, (f[name][0] for _, f in drawn))
+        curves.append(RejectionCurve(name, tuple(grid), tuple(shown.tolist()), exact, interval))
+    least = oracle_values(scored, grid)
     curves.append(
-        RejectionCurve(
-            ORACLE, tuple(grid), tuple(top_values.tolist()), area(top_values, grid), None
-        )
+        RejectionCurve(ORACLE, tuple(grid), tuple(least.tolist()), area(least, grid), None)
     )
     curves.append(RejectionCurve(RANDOM, tuple(grid), (whole,) * len(grid), whole, None))
     return Rejections(at, curves, whole)
 
 
-def _weighted(scored: Scored, weights: np.ndarray) -> float:
+def _whole(scored: Scored, weights: np.ndarray) -> float:
+    """The measure of all cases drawn, silence charged as among all."""
     parts = _parts(scored)
-    assert parts is not None
-    return float(_value(scored, np.array([weights @ parts[0]]), np.array([weights @ parts[1]]))[0])
-
-
-def _weighted_curve(
-    scored: Scored,
-    order: Order,
-    weights: np.ndarray,
-    budgets: Sequence[float],
-    grid: Sequence[int] | None,
-) -> list[float]:
-    """The area on the grid (if any), and the values at the budgets, of cases drawn so often."""
-    parts = _parts(scored)
-    total = int(weights.sum())
-    drawn = weights[order]
-    # Cases up to each place of the order; a case that is drawn twice may be rejected once.
-    upto = np.cumsum(drawn)
-    sizes = [top_size(total, b) for b in budgets]
-    if grid is not None:
-        sizes = [*sizes, *(min(k, total - 1) for k in grid)]
-    places = np.searchsorted(upto, sizes, "left")
-    over = upto[np.minimum(places, len(upto) - 1)] - np.asarray(sizes)
     if parts is None:
-        found = []
-        for place, kept in zip(places, over, strict=True):
-            left = np.array(weights, dtype=np.float64)
-            left[order[:place]] = 0.0
-            if place < len(order):
-                left[order[place]] = kept
-            found.append(scored.weighted(left))
-        values = np.array(found)
-    else:
-        sums = []
-        for part in parts:
-            one = part[order]
-            after = np.r_[np.cumsum((drawn * one)[::-1])[::-1], 0.0]
-            at = np.minimum(places, len(one) - 1)
-            sums.append(after[np.minimum(places + 1, len(one))] + over * one[at])
-        values = _value(scored, sums[0], sums[1])
-    k = len(budgets)
-    return [area(values[k:], list(grid)) if grid is not None else math.nan, *values[:k].tolist()]
+        return scored.value(weights)
+    sums = [np.array([weights @ part]) for part in parts]
+    return float(_value(scored, sums[0], sums[1])[0])
+
+
+@dataclass(frozen=True)
+class _Resampling:
+    """The cases in an order of rejection, for any number of times that each is drawn."""
+
+    scored: Scored
+    order: Order
+    budgets: Sequence[float]
+    grid: Sequence[int] = ()
+    """Sizes over which an area is taken; without any, only the first cases of the order are read."""
+
+    @cached_property
+    def _ordered(self) -> list[Floats]:
+        return [part[self.order[: self._reach]] for part in _parts(self.scored) or ()]
+
+    @cached_property
+    def _reach(self) -> int:
+        """Cases of the order among which all that is rejected will be: a few times the largest budget."""
+        n = len(self.order)
+        return n if self.grid else min(n, 4 * top_size(n, max(self.budgets)) + 100)
+
+    def values(self, weights: np.ndarray) -> tuple[float, Floats]:
+        """The area, and the values at the budgets."""
+        drawn = weights[self.order[: self._reach]]
+        upto = np.cumsum(drawn)
+        total = int(weights.sum())
+        sizes = np.array(
+            [top_size(total, b) for b in self.budgets] + [min(k, total - 1) for k in self.grid]
+        )
+        # A case that is drawn twice may be rejected once.
+        places = np.minimum(np.searchsorted(upto, sizes, "left"), len(upto) - 1)
+        partly = sizes - upto[places] + drawn[places]
+        if not self._ordered:
+            found = np.array(
+                [self._free(weights, p, r) for p, r in zip(places, partly, strict=True)]
+            )
+        else:
+            parts = _parts(self.scored) or ()
+            left = []
+            for part, ordered in zip(parts, self._ordered, strict=True):
+                counted = drawn * ordered
+                gone = np.cumsum(counted)[places] - counted[places] + partly * ordered[places]
+                left.append(float(weights @ part) - gone)
+            found = _value(self.scored, left[0], left[1])
+        k = len(self.budgets)
+        return area(found[k:], self.grid) if self.grid else math.nan, found[:k]
+
+    def _free(self, weights: np.ndarray, place: int, partly: int) -> float:
+        left = np.array(weights, dtype=np.float64)
+        left[self.order[:place]] = 0.0
+        left[self.order[place]] -= partly
+        return self.scored.weighted(left)
 
 
 def _share(whole: float, value: float, best: float) -> float:

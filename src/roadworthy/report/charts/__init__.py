@@ -15,6 +15,7 @@ from .forest import ForestRow, forest
 from .heat import ALARMED, MISSED, RANKING, HeatCell, Ramp, heat
 from .levels import LevelPanel, LevelPoint, levels_chart
 from .priority import PriorityPoint, priority_chart
+from .system_graph import GraphCell, GraphPanel, ModuleBox, system_graph
 
 __all__ = [
     "ALARMED",
@@ -23,10 +24,13 @@ __all__ = [
     "ClaimRow",
     "CurveLine",
     "ForestRow",
+    "GraphCell",
+    "GraphPanel",
     "HeatCell",
     "LevelPanel",
     "LevelPoint",
     "MapPanel",
+    "ModuleBox",
     "Ramp",
     "PriorityPoint",
     "claims_chart",
@@ -37,4 +41,5 @@ __all__ = [
     "levels_chart",
     "map_chart",
     "priority_chart",
+    "system_graph",
 ]
