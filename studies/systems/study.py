@@ -23,8 +23,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow.parquet as pq
 
-from roadworthy.analysis.systems.awareness import corrected, signed_rank, spearman, top_overlap
-from roadworthy.analysis.systems.propagation import change, kendall
+from roadworthy.analysis.systems.awareness import (
+    holm_adjusted,
+    signed_rank,
+    spearman,
+    top_overlap,
+)
+from roadworthy.analysis.systems.propagation import case_change, kendall
 from roadworthy.analysis.systems.rejection import STRATEGIES, rejections, strategies
 from roadworthy.measures.scored import Scored
 
@@ -151,7 +156,7 @@ def wilcoxon(t: Table, supervisors: Sequence[str]) -> Iterator[list[Any]]:
             setting = f"L{high}-{f'L{low}' if low else 'Ori'}"
             rows.append([name, setting, supervisor, module, found.effect, found.strict])
             p.append(found.p)
-        yield from ([*row, q] for row, q in zip(rows, corrected(p), strict=True))
+        yield from ([*row, q] for row, q in zip(rows, holm_adjusted(p), strict=True))
 
 
 def pairs(t: Table, supervisors: Sequence[str]) -> Iterator[tuple[str, int, str, str, str]]:
@@ -184,7 +189,7 @@ def changes(t: Table) -> Iterator[list[Any]]:
 
 
 def _change(t: Table, name: str, level: int, column: str) -> np.ndarray:
-    return change(t.conditions[name, level][column], t.conditions["", 0][column])
+    return case_change(t.conditions[name, level][column], t.conditions["", 0][column])
 
 
 def propagation(t: Table) -> Iterator[list[Any]]:
