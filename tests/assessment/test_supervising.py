@@ -258,7 +258,7 @@ def test_a_kept_fit_that_was_damaged_is_made_again(user):
 
 
 def test_infinite_activations_leave_one_supervisor_out_and_the_others_go_on(user):
-    (user / "model.py").write_text(MODEL.replace("LIMIT", "90"))
+    (user / "model.py").write_text(MODEL.replace("LIMIT", "1e4"))
     file = edited(user, ("- {knn: {k: 3}}", "- {knn: {k: 3, layer: '2'}}"))
     run = assess(file)
     knn = record_of(run, "knn")

@@ -124,10 +124,14 @@ def _wires(
             ends = (a + width, b + height / 2, x, y + height / 2)
         if forward:
             parts.append(line(*ends, "edge"))
-        else:  # back to the next step: around, below the boxes
-            low = max(b, y) + height + 6
-            path = f"M{a + width / 2:.1f} {b + height:.1f}V{low:.1f}H{x + width / 2:.1f}V{y + height:.1f}"
-            parts.append(element("path", d=path, class_="reference", fill="none"))
+        elif down:  # back to the next step: around the boxes
+            side = max(a, x) + width + 7
+            path = f"M{a + width:.1f} {b + 12:.1f}H{side:.1f}V{y + 12:.1f}H{x + width:.1f}"
+            parts.append(element("path", d=path, class_="reference"))
+        else:
+            low = max(b, y) + height + 7
+            path = f"M{a + 12:.1f} {b + height:.1f}V{low:.1f}H{x + 12:.1f}V{y + height:.1f}"
+            parts.append(element("path", d=path, class_="reference"))
     return parts
 
 
@@ -142,7 +146,7 @@ def _box(box: ModuleBox, x: float, y: float, width: float, height: float) -> Svg
         ink = "num"
         if cell.shade is not None:
             shade = f"loss{min(max(int(cell.shade * STEPS), 0), STEPS - 1)}"
-            ink, left = f"num {shade}-ink", x + width * 0.5
+            ink, left = f"{shade}-ink", x + width * 0.5
             row.append(rectangle(left, at + 1, x + width - 6 - left, CELL - 3, rx=2, class_=shade))
         row.append(label(cell.text, x + width - 10, at + 14, anchor="end", class_=ink, font=SMALL))
         parts.append(group(*row, title=cell.note))
