@@ -204,7 +204,7 @@ def vocabulary(training: Sequence[Turn], known: dict[str, list[str]]) -> list[st
         gram
         for _ in range(4)
         for turn in training
-        for gram in set(ngrams(filled(turn, known, rng)[0]))
+        for gram in sorted(set(ngrams(filled(turn, known, rng)[0])))
     )
     return [gram for gram, n in counts.most_common(4000) if n >= 8]
 
