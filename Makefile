@@ -9,7 +9,7 @@ PIP := .venv/bin/pip install --disable-pip-version-check -q -c constraints.txt
 RUN := .venv/bin/
 export PYTHONUNBUFFERED := 1
 
-.PHONY: demo test test-slow check bench study study-reliability elsewhere docs clean install install-dev
+.PHONY: demo test test-slow check bench study study-reliability study-systems elsewhere docs clean install install-dev
 
 install: .venv/installed
 install-dev: .venv/installed-dev
@@ -109,6 +109,10 @@ study-reliability: .venv/installed-dev
 	$(RUN)roadworthy data get mnist --into studies/reliability/cache
 	$(RUN)roadworthy data get fashion-mnist --into studies/reliability/cache
 	$(RELIABILITY)/images.py
+
+SYSTEMS := $(RUN)python studies/systems
+study-systems: .venv/installed-dev
+	$(SYSTEMS)/study.py ocr --cases 100
 
 # Of the sets, those that need torch run in .venv, those that need scikit-learn or Pillow in the environment of the peers.
 PEER := .venv-peers/risk/bin/python studies/runtime-risk
