@@ -1,7 +1,7 @@
 """The random forest of Zhao et al. 2021 as thresholds: made with scikit-learn, answered without it.
 
-    python3 -m venv /tmp/sk && /tmp/sk/bin/pip install scikit-learn==1.9.1
-    /tmp/sk/bin/python studies/reliability/make_forest.py POINTS.csv forest.npz   # x_i1, x_i2, l_i
+    python3 -m venv .venv-forest && .venv-forest/bin/pip install scikit-learn==1.9.1
+    .venv-forest/bin/python studies/reliability/make_forest.py POINTS.csv forest.npz   # x_i1, x_i2, l_i
 
 Ten trees of two features are constant between the thresholds of either feature, so that a table of
 classes between them is the forest, exactly. scikit-learn compares in float32: a threshold is
