@@ -160,15 +160,19 @@ def test_awareness_is_the_wilcoxon_test_of_the_cases(chain):
         table(chain, "", None)[label],
         table(chain, "noise", 5)[label],
     )
-    row = found(record, "awareness", supervisor="vro", module="look", level=5)
+    vro = {"supervisor": "vro", "module": "look", "level": 5}
+    row = found(record, "awareness", against="clean", **vro)
     assert row.p == pytest.approx(
         wilcoxon(here, clean, alternative="greater", method="approx", correction=False).pvalue
     )
     assert row.effect == pytest.approx(np.mean(here > clean) + np.mean(here == clean) / 2)
-    own = sorted(r.p for r in record.awareness if r.supervisor == "vro")
-    assert min(r.adjusted for r in record.awareness if r.supervisor == "vro") == pytest.approx(
-        min(1, own[0] * 6)
-    )
+    below = table(chain, "noise", 3)[label]
+    row = found(record, "awareness", against="level below", **vro)
+    assert row.effect == pytest.approx(np.mean(here > below) + np.mean(here == below) / 2)
+    own = [r for r in record.awareness if r.supervisor == "vro"]
+    assert len(own) == 2 * (3 + 2)  # two modules, three levels against clean, two against another
+    least = min(r.p for r in own)
+    assert min(r.adjusted for r in own) == pytest.approx(min(1, 10 * least))
 
 
 def test_associations_are_those_of_scipy(chain):

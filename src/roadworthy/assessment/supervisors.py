@@ -256,16 +256,32 @@ class Supervisors:
         self, s: Supervision, chunk: Chunk, trace: Trace, inputs: dict[str, np.ndarray]
     ) -> KeptScores | None:
         """What one says of a chunk's cases; `inputs` are those of modules that were made already."""
+        found = self._score_rows(s, chunk, trace, inputs)
+        if found is None:
+            return None
+        rows, made = found
+        how = getattr(s.supervisor, "reduce", "max")
+        return made._replace(scores=reduce_steps(rows, made.scores, trace[SYSTEM].case, how))
+
+    def step_scores(self, condition: Condition) -> Iterator[tuple[str, ModuleTrace, np.ndarray]]:
+        """What those that read traces say of every step: label, rows of the module, scores."""
+        for chunk, trace in self.chunks(condition):
+            inputs: dict[str, np.ndarray] = {}
+            for s in self.first:
+                found = self._score_rows(s, chunk, trace, inputs)
+                if found is not None:
+                    yield s.label, found[0], found[1].scores
+
+    def _score_rows(
+        self, s: Supervision, chunk: Chunk, trace: Trace, inputs: dict[str, np.ndarray]
+    ) -> tuple[ModuleTrace, KeptScores] | None:
         rows = trace[s.module]
         if s.reads_inputs:
             if s.module not in inputs:
                 inputs[s.module] = inputs_of(self.plan, chunk, s.module, rows)
             rows = replace(rows, columns={**rows.columns, Input().column: inputs[s.module]})
         made = self._timed_score(s, rows)
-        if made is None:
-            return None
-        how = getattr(s.supervisor, "reduce", "max")
-        return made._replace(scores=reduce_steps(rows, made.scores, trace[SYSTEM].case, how))
+        return None if made is None else (rows, made)
 
     def fit_second(
         self,

@@ -25,10 +25,10 @@ ROUNDING = float(np.finfo(np.float64).eps)
 class Clear(NamedTuple):
     """Counts of one sequence: objects over all steps, and the three errors of MOTA."""
 
-    objects: int
-    missed: int
-    false: int
-    switched: int
+    objects: int = 0
+    missed: int = 0
+    false: int = 0
+    switched: int = 0
 
     @property
     def errors(self) -> int:
@@ -39,6 +39,7 @@ class Clear(NamedTuple):
 class FrameOverlap(NamedTuple):
     """Objects and detections of one step, and the IoU of each object (row) with each detection (column)."""
 
+    number: int
     truth_ids: np.ndarray
     found_ids: np.ndarray
     overlap: np.ndarray
@@ -46,20 +47,26 @@ class FrameOverlap(NamedTuple):
 
 def clear(found: Tracks, truth: Tracks, *, iou: float = 0.5) -> Clear:
     """The CLEAR-MOT counts of one sequence."""
-    missed = false = switched = 0
+    counts = clear_by_step(found, truth, iou=iou).values()
+    return Clear(*(sum(column) for column in zip(*counts, strict=True))) if counts else Clear()
+
+
+def clear_by_step(found: Tracks, truth: Tracks, *, iou: float = 0.5) -> dict[int, Clear]:
+    """The CLEAR-MOT counts of each step that has an object or a detection."""
+    counts = {}
     last: dict[int, int] = {}
     current: dict[int, int] = {}
     for step in steps(found, truth):
+        pairs, switched = [], 0
         if len(step.truth_ids) and len(step.found_ids):
             pairs = _assign(step, current, iou)
             current = {int(step.truth_ids[i]): int(step.found_ids[j]) for i, j in pairs}
-            switched += sum(last.get(o, h) != h for o, h in current.items())
+            switched = sum(last.get(o, h) != h for o, h in current.items())
             last.update(current)
-        else:
-            pairs = []
-        missed += len(step.truth_ids) - len(pairs)
-        false += len(step.found_ids) - len(pairs)
-    return Clear(len(truth), missed, false, switched)
+        objects = len(step.truth_ids)
+        missed, false = objects - len(pairs), len(step.found_ids) - len(pairs)
+        counts[step.number] = Clear(objects, missed, false, switched)
+    return counts
 
 
 def steps(found: Tracks, truth: Tracks) -> Iterator[FrameOverlap]:
@@ -75,7 +82,7 @@ def steps(found: Tracks, truth: Tracks) -> Iterator[FrameOverlap]:
         rows = truth_order[truth_at[0, k] : truth_at[1, k]]
         columns = found_order[found_at[0, k] : found_at[1, k]]
         overlap = box_iou(truth.xyxy[rows][:, None, :], found.xyxy[columns][None, :, :])
-        yield FrameOverlap(truth.ids[rows], found.ids[columns], overlap)
+        yield FrameOverlap(int(known[k]), truth.ids[rows], found.ids[columns], overlap)
 
 
 def _assign(step: FrameOverlap, current: dict[int, int], iou: float) -> list[tuple[int, int]]:

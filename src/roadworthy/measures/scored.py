@@ -78,6 +78,9 @@ class Scored:
     subset: Callable[[np.ndarray], Scored] | None = None
     """The same measure of some rows: for a free measure where that is cheaper than weighting all
     rows, for a ratio where the parts of a case depend on the others."""
+    by_step: Callable[[np.ndarray, np.ndarray], Scored] | None = None
+    """The same measure with steps as rows, if it knows what each of them costs: from the position
+    of the case and the number of the step of every row."""
 
     def __post_init__(self) -> None:
         if self.error.shape != self.failure.shape or self.error.ndim != 1:

@@ -21,11 +21,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from roadworthy.data.values import Tracks
-from roadworthy.distances.clear import ROUNDING, clear, steps
+from roadworthy.distances.clear import ROUNDING, Clear, clear_by_step, steps
 from roadworthy.measures.scored import (
     Charged,
     Scored,
@@ -56,10 +57,11 @@ def mota(
     """
     _check(outputs, targets)
     has_answer = answered(outputs)
-    counts = [clear(o or _NOTHING, t, iou=iou) for o, t in zip(outputs, targets, strict=True)]
-    objects = np.array([c.objects for c in counts], dtype=np.float64)
-    wrong = np.array([c.errors for c in counts], dtype=np.float64)
-    return of_ratio(
+    pairs = zip((o or _NOTHING for o in outputs), targets, strict=True)
+    counts = [clear_by_step(o, t, iou=iou) for o, t in pairs]
+    objects = np.array([sum(c.objects for c in s.values()) for s in counts], dtype=np.float64)
+    wrong = np.array([sum(c.errors for c in s.values()) for s in counts], dtype=np.float64)
+    found = of_ratio(
         (wrong, objects),
         has_answer,
         silent_edits,
@@ -68,6 +70,24 @@ def mota(
         scale=complement,
         limits=(-math.inf, 1.0),
     )
+
+    def by_step(case: np.ndarray, step: np.ndarray) -> Scored:
+        rows = [
+            counts[c].get(s, Clear()) for c, s in zip(case.tolist(), step.tolist(), strict=True)
+        ]
+        here = np.array([c.objects for c in rows], dtype=np.float64)
+        made = np.array([c.errors for c in rows], dtype=np.float64)
+        # A case without an answer costs each of its objects what it costs the case on average.
+        charged = here * found.error[case]
+        made = np.where(has_answer[case], made, charged)
+        error = made / np.maximum(here, 1.0)
+        failure = (error > tolerance) | ~has_answer[case]
+        return Scored.ratio(
+            made, here, error=error, failure=failure, better="higher", scale=complement,
+            limits=(-math.inf, 1.0),
+        )  # fmt: skip
+
+    return replace(found, by_step=by_step)
 
 
 @register("measures", "idf1", of=("tracks", "tracks"), better="higher", range=(0, 1))

@@ -51,6 +51,36 @@ def test_few_pairs_without_ties_have_the_exact_p_value(n):
     assert awareness.signed_rank(change, np.zeros(n)).p == pytest.approx(exact)
 
 
+def test_groups_change_their_sign_as_a_whole():
+    rng = np.random.default_rng(3)
+    groups = np.repeat(np.arange(6), 4)
+    change = rng.normal(0.4, 1, 24)
+    ranks = np.sign(change) * stats.rankdata(np.abs(change))
+    sums = [ranks[groups == g].sum() for g in range(6)]
+    flipped = [np.dot(s, sums) for s in itertools.product((-1, 1), repeat=6)]
+    found = awareness.signed_rank(change, np.zeros(24), groups)
+    assert found.p == pytest.approx(np.mean(np.array(flipped) >= sum(sums) - 1e-9))
+
+
+@pytest.mark.parametrize("count", [10, 40])
+def test_p_values_hold_their_level_for_frames_of_a_video(count):
+    """Frames of one sequence share most of their change; of 400 draws without effect 5% may be significant."""
+    rng = np.random.default_rng(count)
+    groups = np.repeat(np.arange(count), 10)
+    reached = np.zeros((400, 4))
+    for i in range(400):
+        x, y = (
+            rng.normal(size=count)[groups] + 0.5 * rng.normal(size=10 * count) for _ in range(2)
+        )
+        reached[i, 0] = awareness.signed_rank(x, 0 * x, groups).p
+        reached[i, 1] = awareness.spearman(x, y, groups).p
+        reached[i, 2] = propagation.kendall(x, y, groups).p
+        reached[i, 3] = awareness.signed_rank(x, 0 * x).p
+    shares = (reached <= 0.05).mean(axis=0)
+    assert (shares[:3] <= 0.083).all(), shares  # 5% and three standard errors
+    assert shares[3] > 0.15, "taking frames as independent must fail here"
+
+
 def test_missing_scores_are_counted_in_tests_and_riskiest_in_rankings():
     here, clean = np.array([1.0, np.nan, 3.0, np.inf]), np.array([0.0, 1.0, np.nan, np.inf])
     found = awareness.signed_rank(here, clean)

@@ -2,6 +2,8 @@
 
 The Wilcoxon signed-rank test is one-sided: the score is greater under the corruption. Zero differences are dropped and ties have
 mid-ranks; the p-value is exact for at most 50 pairs without ties, else by the normal approximation without continuity correction.
+Rows of one group (frames of a video) are not independent: with groups, whole groups change sign
+(Rosner, Glynn and Lee 2006), all of their signs for at most 12 groups, else by the normal approximation.
 The effect size is the share of pairs in which the score rose; `effect` counts equal pairs half, `strict` (as published) as not
 risen. Pairs with a missing score are left out and counted.
 
@@ -18,7 +20,7 @@ Overlap(share=0.5, chance=0.5, size=2)
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +29,10 @@ from roadworthy.statistics import Interval, holm
 from roadworthy.statistics import mean as mean_interval
 from roadworthy.statistics.arguments import Floats, group_codes, tail_probability
 
+FEW_GROUPS = 50
+"""Groups up to which a standard error is a jackknife: with ten, influence alone is too small."""
+EXACT_GROUPS = 12
+"""Groups up to which all signs are counted."""
 EXACT = 50
 """Pairs up to which the p-value of the signed-rank test is exact, unless some are tied."""
 
@@ -60,14 +66,14 @@ class Association(NamedTuple):
     value: float
     """NaN with fewer than two pairs, or where a column does not vary."""
     p: float
-    """Two-sided, against no association, taking cases as independent."""
+    """Two-sided, against no association; with groups, from the interval's standard error."""
     interval: Interval | None
-    """From the influence of whole groups; None where the value is not defined."""
+    """None where the value is not defined."""
     pairs: int
     missing: int
 
 
-def signed_rank(corrupted: Floats, clean: Floats) -> SignedRank:
+def signed_rank(corrupted: Floats, clean: Floats, groups: Floats | None = None) -> SignedRank:
     """Whether a score is greater under a corruption than on the same clean cases."""
     from scipy.stats import wilcoxon
 
@@ -84,10 +90,25 @@ def signed_rank(corrupted: Floats, clean: Floats) -> SignedRank:
     moved = known[known != 0]
     if not len(moved):
         return SignedRank(effect, strict, 1.0, len(known), missing)
+    if groups is not None:
+        own = np.asarray(groups)[~np.isnan(change)][known != 0]
+        return SignedRank(effect, strict, _signs_of_groups(moved, own), len(known), missing)
     few = len(moved) <= EXACT and len(np.unique(np.abs(moved))) == len(moved)
     method = "exact" if few else "approx"
     found = wilcoxon(moved, alternative="greater", correction=False, method=method)
     return SignedRank(effect, strict, float(found.pvalue), len(known), missing)
+
+
+def _signs_of_groups(moved: Floats, groups: Floats) -> float:
+    """The one-sided p-value of the sum of signed ranks if the signs of whole groups are exchangeable."""
+    from scipy.stats import norm, rankdata
+
+    codes, count = group_codes(groups, len(moved))
+    sums = np.bincount(codes, weights=np.sign(moved) * rankdata(np.abs(moved)), minlength=count)
+    if count > EXACT_GROUPS:
+        return float(norm.sf(sums.sum() / math.sqrt(float(sums @ sums))))
+    signs = 1 - 2 * (np.arange(2**count)[:, None] >> np.arange(count) & 1)
+    return float(np.mean(signs @ sums >= sums.sum() - 1e-9 * np.abs(sums).sum()))
 
 
 def effect_interval(
@@ -135,8 +156,7 @@ def spearman(
 ) -> Association:
     """Spearman's rank correlation over the pairs that both know.
 
-    The interval is Student's t on Fisher's scale, with the variance from the influence of each group; the influence counts
-    that ranks are estimated, too.
+    The influence of a case counts that ranks are estimated, too.
     """
     from scipy.stats import rankdata, spearmanr
 
@@ -150,8 +170,12 @@ def spearman(
     a, b = ((r - 0.5) / r.std() for r in ranks)
     from_ranks = _above(x, b) / ranks[0].std() + _above(y, a) / ranks[1].std()
     influence = a * b + from_ranks - value / 2 * (a**2 + b**2)
-    interval = correlation_interval(value, influence, own, confidence)
-    return Association(value, _p(found.pvalue), interval, n, missing)
+
+    def without(rows: np.ndarray) -> float:
+        return float(spearmanr(x[rows], y[rows]).statistic)
+
+    interval, p = correlation_test(value, influence, own, confidence, without)
+    return Association(value, _p(found.pvalue) if own is None else p, interval, n, missing)
 
 
 def _above(x: Floats, b: Floats) -> Floats:
@@ -173,22 +197,45 @@ def pairwise(
     return x[known], y[known], own, int((~known).sum())
 
 
-def correlation_interval(
-    value: float, influence: Floats, groups: Floats | None, confidence: float
-) -> Interval:
-    """The interval of a correlation from the influence of each case, by Fisher's transformation."""
-    from scipy.special import stdtrit
+def correlation_test(
+    value: float,
+    influence: Floats,
+    groups: Floats | None,
+    confidence: float,
+    without: Callable[[np.ndarray], float],
+) -> tuple[Interval, float]:
+    """The interval of a correlation, Student's t on Fisher's scale, and its two-sided p-value.
+
+    The standard error comes from leaving out one group at a time (`without` computes the correlation
+    of some rows), or, if there are many groups, from the influence of each case.
+    """
+    from scipy.special import stdtr, stdtrit
 
     codes, count = group_codes(groups, len(influence))
     if count < 3 or abs(value) >= 1.0:
-        return Interval(-1.0, 1.0, confidence, f"fisher, {count} groups: the variance is unknown")
-    sums = np.bincount(codes, weights=influence - influence.mean(), minlength=count)
-    # The scale of a jackknife over groups: n / (n - 1) for groups of one case.
-    error = math.sqrt(count / (count - 1) * float(sums @ sums)) / len(influence)
-    spread = stdtrit(count - 1, 1 - tail_probability(confidence, "two")) * error / (1 - value**2)
+        unknown = f"fisher, {count} groups: the variance is unknown"
+        return Interval(-1.0, 1.0, confidence, unknown), 1.0
+    few = groups is not None and count <= FEW_GROUPS
+    error = _jackknife(codes, count, without) if few else math.nan
+    method = f"fisher, {count} groups left out in turn"
+    if not math.isfinite(error):
+        sums = np.bincount(codes, weights=influence - influence.mean(), minlength=count)
+        # The scale of a jackknife over groups: n / (n - 1) for groups of one case.
+        error = math.sqrt(count / (count - 1) * float(sums @ sums)) / len(influence)
+        error /= 1 - value**2
+        method = f"fisher, influence of {count} groups"
+    spread = stdtrit(count - 1, 1 - tail_probability(confidence, "two")) * error
     middle = math.atanh(value)
     low, high = math.tanh(middle - spread), math.tanh(middle + spread)
-    return Interval(low, high, confidence, f"fisher, influence of {count} groups")
+    p = 2 * float(stdtr(count - 1, -abs(middle) / error)) if error > 0 else 1.0
+    return Interval(low, high, confidence, method), p
+
+
+def _jackknife(codes: np.ndarray, count: int, without: Callable[[np.ndarray], float]) -> float:
+    """The standard error on Fisher's scale; not finite if a correlation is undefined or 1."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        left = np.arctanh([without(codes != g) for g in range(count)])
+        return float(np.sqrt((count - 1) * left.var()))
 
 
 def _constant(x: Floats) -> bool:

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from roadworthy.analysis.systems.awareness import Association, correlation_interval, pairwise
+from roadworthy.analysis.systems.awareness import Association, correlation_test, pairwise
 from roadworthy.measures.scored import answered
 from roadworthy.registry import Component
 from roadworthy.statistics.arguments import Floats
@@ -68,8 +68,12 @@ def kendall(
     scale = math.sqrt(apart[0].mean() * apart[1].mean())
     shares = sum(a / a.mean() for a in apart)
     influence = 2 * concordance / scale - value * shares
-    interval = correlation_interval(value, influence, own, confidence)
-    return Association(value, float(found.pvalue), interval, n, missing)
+
+    def without(rows: np.ndarray) -> float:
+        return float(kendalltau(x[rows], y[rows], variant="b").statistic)
+
+    interval, p = correlation_test(value, influence, own, confidence, without)
+    return Association(value, float(found.pvalue) if own is None else p, interval, n, missing)
 
 
 def concordances(x: Floats, y: Floats) -> Floats:

@@ -5,6 +5,9 @@ RQ2); how far a module's score follows the system's error, and which module is t
 predictions gains (RQ4); what modules in parallel gain (section 5.1).
 
 p-values are corrected by Holm over all modules and conditions of one supervisor.
+
+Rows are cases; if the measure knows what each step of a case costs (MOTA: frames), rows are steps, and
+the steps of a case are one group.
 """
 
 from __future__ import annotations
@@ -113,6 +116,7 @@ class AwarenessRecord(_Place):
     interval: StoredInterval | None = Field(default=None, description="of the effect")
     pairs: int
     missing: int
+    against: Literal["clean", "level below"] = "clean"
 
 
 class OverlapRecord(_Place):
@@ -195,6 +199,7 @@ class RedundancyRecord(_Place):
 class ModulesRecord(RecordPart):
     """All that was asked of the modules."""
 
+    rows: str = Field(default="", description="what scores, errors and rejection are counted in")
     modules: list[str] = Field(default_factory=list)
     wires: list[tuple[str, str]] = Field(default_factory=list)
     measure: str = ""
@@ -265,6 +270,7 @@ class Modules(Section):
         """All tables, and the blame as findings."""
         view = _Tables(plan, observed)
         record = ModulesRecord(
+            rows=view.rows,
             modules=_assessed(plan.subject),
             wires=_module_wires(plan.subject),
             measure=plan.spec.measure_name,
@@ -300,7 +306,7 @@ class Modules(Section):
         self, claim: ClaimSpec, plan: Plan, observed: Observations, result: Result
     ) -> list[Evidence]:
         """The failures that are left."""
-        view = _Tables(plan, observed)
+        view = _Tables(plan, observed, steps=False)
         spec = _spec(plan)
         _, learned = view.learned()
 
@@ -318,6 +324,9 @@ class Modules(Section):
     def view(self, record: ModulesRecord, run: RunRecord) -> list[Block]:
         """The graph of each circumstance, tables and curves."""
         blocks: list[Block] = [Heading("Modules", id="modules")]
+        if "steps" in record.rows:
+            words = f"Scores, errors and rejection are counted in {record.rows}; the steps of a case are one group."
+            blocks.append(Text(words, "small"))
         for module, why in record.unsupervised.items():
             blocks.append(Text(f"No supervisor scores {module}: {why}.", "small"))
         return [*blocks, *_graphs(record), *_degraded(record), *_aware(record), *_passed_on(record),
@@ -384,6 +393,8 @@ class _Tables:
 
     plan: Plan
     observed: Observations
+    steps: bool = True
+    """Whether steps are rows if the measure allows it; claims are on cases."""
 
     @property
     def spec(self) -> ModulesSpec:
@@ -398,17 +409,68 @@ class _Tables:
         return self.plan.spec.confidence
 
     @cached_property
-    def clean(self) -> Observed:
-        return self.observed.clean
+    def cases(self) -> list[Seen]:
+        """The clean cases, and the conditions that have the same ones."""
+        clean, *others = self.observed.seen
+        same = [s for s in others if s.observed.valid and s.observed.paired_with(clean.observed)]
+        return [clean, *same]
 
     @cached_property
+    def by_step(self) -> bool:
+        return (
+            self.steps and self.system.stepwise and self.observed.clean.scored.by_step is not None
+        )
+
+    @cached_property
+    def seen(self) -> list[Seen]:
+        """The same, with steps as rows where that is possible."""
+        return self._rows(self.cases)
+
+    @property
+    def clean(self) -> Observed:
+        return self.seen[0].observed
+
+    @property
     def shifted(self) -> list[Seen]:
-        """The conditions that have the same cases as the clean data."""
-        return [
-            s
-            for s in self.observed.seen[1:]
-            if s.observed.valid and s.observed.paired_with(self.clean)
-        ]
+        return self.seen[1:]
+
+    @property
+    def rows(self) -> str:
+        """In words."""
+        n = len(self.cases[0].observed)
+        return f"{len(self.clean)} steps of {n} cases" if self.by_step else f"{n} cases"
+
+    def _rows(self, some: Sequence[Seen]) -> list[Seen]:
+        """Steps as rows: those that the first module took under the first, clean, of the conditions."""
+        if not self.by_step or not some:
+            return list(some)
+        taken = self._outputs(some[0], _assessed(self.system)[0])
+        place = _places_of(some[0])
+        case, step = np.array([place[c] for c in taken.case]), np.asarray(taken.step)
+        return [replace(s, observed=self._steps_of(s, case, step)) for s in some]
+
+    def _steps_of(self, seen: Seen, case: np.ndarray, step: np.ndarray) -> Observed:
+        here, place = seen.observed, _places_of(seen)
+        at = {key: i for i, key in enumerate(zip(case.tolist(), step.tolist(), strict=True))}
+        scores = {label: np.full(len(case), np.nan) for label in self.observed.supervisors.labels}
+        for label, rows, made in self.observed.supervisors.step_scores(seen.condition):
+            keys = zip((place[c] for c in rows.case), rows.step.tolist(), strict=True)
+            found = [(at[k], i) for i, k in enumerate(keys) if k in at]
+            to, of = np.array(found, dtype=np.int64).reshape(-1, 2).T
+            scores[label][to] = made[of]
+        assert here.scored.by_step is not None
+        scored = here.scored.by_step(case, step)
+        names = [f"{here.samples[c]}#{s}" for c, s in zip(case, step, strict=True)]
+        return replace(
+            here,
+            samples=np.array(names, dtype=object),
+            groups=here.clusters[case],
+            scored=scored,
+            failure=scored.failure,
+            unanswered=here.unanswered[case],
+            scores=scores,
+            slices={},
+        )
 
     @cached_property
     def first(self) -> list[Supervision]:
@@ -487,19 +549,17 @@ class _Tables:
     def degradation(self) -> list[DegradationRecord]:
         """The system by its measure; modules by it or by the distance to their own clean output."""
         found = []
-        for seen in self.shifted:
+        first, *others = self.cases
+        for seen in others:
             here = seen.observed
-            found.append(self._measured(SYSTEM, here, here.scored, self.clean.scored))
+            found.append(self._measured(SYSTEM, here, here.scored, first.observed.scored))
         for module in _assessed(self.system):
-            traces = {
-                s.condition.name: self._outputs(s, module)
-                for s in (self.observed.seen[0], *self.shifted)
-            }
+            traces = {s.condition.name: self._outputs(s, module) for s in self.cases}
             before = traces[""]
-            for seen in self.shifted:
+            for seen in others:
                 after, here = traces[seen.condition.name], seen.observed
                 if module in self.measured:
-                    clean = self._scores_of(self.observed.seen[0], before)
+                    clean = self._scores_of(first, before)
                     found.append(self._measured(module, here, self._scores_of(seen, after), clean))
                 else:
                     found.append(self._distance(module, seen, before, after))
@@ -530,7 +590,7 @@ class _Tables:
     def _measured(
         self, module: str, here: Observed, after: Scored, before: Scored
     ) -> DegradationRecord:
-        own, reference = replace(here, scored=after), replace(self.clean, scored=before)
+        own, reference = replace(here, scored=after), replace(self.observed.clean, scored=before)
         evidence = performance.measured(own, self.plan.spec.measure_name, seed=self.plan.spec.seed)
         drop = performance.relative_drop(own, reference, seed=self.plan.spec.seed)
         return DegradationRecord(
@@ -582,11 +642,11 @@ class _Tables:
         for supervisor, at in self.families.items():
             rows = []
             for module, label in at.items():
-                for seen in self.shifted:
-                    here, before = seen.observed, self.clean.scores[label]
-                    test = awareness.signed_rank(here.scores[label], before)
+                for here, before, against in self._compared():
+                    both = here.scores[label], before.scores[label]
+                    test = awareness.signed_rank(*both, here.groups)
                     interval = awareness.effect_interval(
-                        here.scores[label], before, here.groups, confidence=self.confidence
+                        *both, here.groups, confidence=self.confidence
                     )
                     rows.append(
                         AwarenessRecord(
@@ -597,10 +657,21 @@ class _Tables:
                             **test._asdict(),
                             adjusted=None,
                             interval=interval,
+                            against=against,
                         )
                     )
             found += _holm(rows)
         return found
+
+    def _compared(self) -> Iterator[tuple[Observed, Observed, Any]]:
+        """Each condition and what its scores are compared with: clean, and the level below."""
+        below: Observed | None = None
+        for seen in self.shifted:
+            here = seen.observed
+            yield here, self.clean, "clean"
+            if below is not None and below.circumstance == here.circumstance:
+                yield here, below, "level below"
+            below = here
 
     def overlaps(self) -> Iterator[OverlapRecord]:
         """The riskiest cases of two modules."""
@@ -660,18 +731,19 @@ class _Tables:
         if not self.spec.blame:
             return
         conditions = {c.name: c for c in _corruptions(self.plan)}
-        for seen in self.shifted:
+        clean = self.observed.clean.scored.error
+        for seen in self.cases[1:]:
             condition = conditions.get(seen.condition.name)
             if condition is None:
                 continue
             here, name = seen.observed, condition.name
-            cost = here.scored.error - self.clean.scored.error
+            cost = here.scored.error - clean
             players = _players(self.system, condition.port)
             parts: list[tuple[str, str, Any, np.ndarray]] = []
             if len(players) <= blame.MOST_PLAYERS:
                 errors = {
                     frozenset(): here.scored.error,
-                    frozenset(players): self.clean.scored.error,
+                    frozenset(players): clean,
                 }
                 for chosen in blame.coalitions(list(players)):
                     errors[chosen] = self.observed.held[name, _ports(players, chosen)].scored.error
@@ -696,14 +768,14 @@ class _Tables:
 
     def findings(self, record: ModulesRecord) -> list[Finding]:
         """Blame, as findings."""
-        n = len(self.clean)
+        clean = self.observed.clean
         return [
             Finding(
                 "blame",
                 math.nan if b.value is None else b.value,
                 b.interval,
-                n,
-                groups=self.clean.group_count,
+                len(clean),
+                groups=clean.group_count,
                 about=About(b.circumstance, b.level, module=b.port),
                 better="lower",
                 details={"share": b.share, "kind": b.kind},
@@ -719,8 +791,8 @@ class _Tables:
         if "learned" not in self.spec.strategies or not labels:
             return "", None
         rng = generator(self.plan.spec.seed, "learned")
-        usable = [s.observed for s in self.observed.calibration if s.observed.valid]
-        pool = usable or [s.observed for s in (self.observed.seen[0], *self.shifted)]
+        usable = [s for s in self.observed.calibration if s.observed.valid]
+        pool = [s.observed for s in (self._rows(usable) if usable else self.seen)]
         columns = {m: np.concatenate([o.scores[m] for o in pool]) for m in labels}
         error = np.concatenate([o.scored.error for o in pool])
         marks = rejection.failure_marks(error, np.concatenate([o.failure for o in pool]))
@@ -728,7 +800,8 @@ class _Tables:
             fusion = rejection.fitted_fusion(columns, marks, np.ones(len(marks), bool), rng=rng)
             if fusion is None:
                 return "", None
-            return f"{len(marks)} calibration cases", {"": fusion}
+            name = "steps of calibration cases" if self.by_step else "calibration cases"
+            return f"{len(marks)} {name}", {"": fusion}
         clusters = np.concatenate([o.clusters for o in pool])
         scores = rejection.learned_scores(columns, marks, clusters, rng=rng)
         if np.isnan(scores).all():
@@ -778,7 +851,7 @@ class _Tables:
         self, learned: Mapping[str, Any] | None
     ) -> Iterator[tuple[Observed, rejection.Rejections]]:
         """Every strategy under every condition, the clean one included."""
-        for seen in (self.observed.seen[0], *self.shifted):
+        for seen in self.seen:
             here = seen.observed
             orders = self.orders(here, learned)
             if not orders:
@@ -799,7 +872,7 @@ class _Tables:
         for one, two in combinations(self.measured, 2):
             both = [(s, a[one], a[two]) for s, a in self.families.items() if one in a and two in a]
             by, first, second = both[0] if both else ("", "", "")
-            for seen in (self.observed.seen[0], *self.shifted):
+            for seen in self.cases:
                 here = seen.observed
                 scored = [self._scores_of(seen, self._outputs(seen, m)) for m in (one, two)]
                 scores = (here.scores[first], here.scores[second]) if by else None
@@ -825,6 +898,11 @@ class _Aligned:
 
     columns: tuple[Any, Any]
     rows: np.ndarray
+
+
+def _places_of(seen: Seen) -> dict[str, int]:
+    """The position of each case of a condition by its id."""
+    return {seen.condition.case_id(s): i for i, s in enumerate(seen.observed.samples)}
 
 
 def _aligned(
@@ -953,7 +1031,7 @@ def _cells(
         shown = numbers.value(size, "percent") if relative else numbers.value(size)
         yield charts.GraphCell("worse" if relative else "moved", shown, shade, d.quantity)
     for supervisor in dict.fromkeys(a.supervisor for a in record.awareness):
-        a = _at(record.awareness, place, module=module, supervisor=supervisor)
+        a = _at(record.awareness, place, module=module, supervisor=supervisor, against="clean")
         if a is not None and a.effect is not None:
             note = f"{supervisor}: the score of {numbers.value(a.effect, 'percent')} of the cases rose, {_p(a)}"
             shade = max(2 * a.effect - 1, 0.0)
@@ -1018,7 +1096,9 @@ def _matrix(
 def _aware(record: ModulesRecord) -> list[Block]:
     supervisors = list(dict.fromkeys(a.supervisor for a in record.awareness))
     columns = [
-        (f"{s}, {m}", {"supervisor": s, "module": m}) for s in supervisors for m in record.modules
+        (f"{s}, {m}", {"supervisor": s, "module": m, "against": "clean"})
+        for s in supervisors
+        for m in record.modules
     ]
 
     def effect(a: AwarenessRecord) -> Cell:
@@ -1030,6 +1110,10 @@ def _aware(record: ModulesRecord) -> list[Block]:
         "p corrected by Holm over all modules and conditions of a supervisor."
     )
     blocks = _matrix("Awareness", record.awareness, columns, effect, words)
+    below = [(h, {**k, "against": "level below"}) for h, k in columns]
+    words = "The same, each level against the level below it."
+    rising = [a for a in record.awareness if a.against == "level below"]
+    blocks += _matrix("Awareness from level to level", rising, below, effect, words)
     pairs = list(dict.fromkeys((o.supervisor, o.first, o.second, o.top) for o in record.overlaps))
     keys = [
         (f"{s}, {a} and {b}, top {t:.0%}", {"supervisor": s, "first": a, "second": b, "top": t})
