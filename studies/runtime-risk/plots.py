@@ -12,9 +12,9 @@ from math import log2
 
 import numpy as np
 from lines import Line, LinePanel, lines_chart
-from standalone import standalone
 from study import HERE, TABLES
 
+from roadworthy.report.charts import standalone
 from roadworthy.report.charts.heat import HeatCell, Ramp, heat
 
 Row = dict[str, str]

@@ -189,6 +189,26 @@ class Scored:
         )
 
 
+def put_together(parts: Sequence[Scored]) -> Scored | None:
+    """The measure of the rows of several, each with the charges it has there; None if it is no ratio of sums.
+
+    >>> both = put_together([Scored.proportion(np.array([1.0, 0.0])), Scored.proportion(np.array([1.0]))])
+    >>> round(both.value(), 3)
+    0.667
+    """
+    if any(p.numerator is None or p.denominator is None for p in parts):
+        return None
+    above, below, error, failure = (
+        np.concatenate([getattr(p, name) for p in parts])
+        for name in ("numerator", "denominator", "error", "failure")
+    )
+    first = parts[0]
+    return Scored.ratio(
+        above, below, error=error, failure=failure, better=first.better, scale=first.scale,
+        limits=first.limits,
+    )  # fmt: skip
+
+
 def complement(ratio: float) -> float:
     """``1 - r``: from a rate of errors to a measure where higher is better."""
     return 1.0 - ratio

@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from detector import MOST, Detector
 
 from roadworthy.data.values import BOXES, FRAMES, TRACKS, VECTOR, Boxes, Tracks
 from roadworthy.subject.adapters.image_models import InputPreparation
+from roadworthy.subject.adapters.torch_answers import running
 from roadworthy.subject.adapters.torch_model import TorchModule, load_weights
 from roadworthy.subject.adapters.torch_passes import Dropout, sites
 from roadworthy.subject.module import Answers, Context, FunctionModule, function_module
@@ -45,16 +46,24 @@ class DetectorModule(TorchModule):
         """Its boxes, and those of its passes."""
         return {"output": BOXES, "passes": BOXES}
 
+    @cached_property
+    def _dropout(self) -> Dropout:
+        """Made once: it tries how much of the model all passes have in common."""
+        return Dropout(self.model, sites(self.model, None, None), self._read)
+
     def batch(self, inputs: Mapping[str, Sequence[Any]], context: Context) -> Answers:
         """The boxes of the frames."""
         answers = super().batch(inputs, context)
+        if not context.requests:  # no supervisor looks on: passes would be made for nobody
+            nothing = [Boxes.of([])] * len(context.ids)
+            return replace(answers, outputs={**answers.outputs, "passes": nothing})
         images = torch.from_numpy(self.prepare(inputs["image"]))
-        dropout = Dropout(self.model, sites(self.model, None, None), self._read)
         found: list[list[Boxes]] = [[] for _ in context.ids]
-        raws = dropout.passes(images, PASSES, seed=context.seed, module=context.module)
-        for raw in raws:
-            for boxes, more in zip(found, self._read(raw, len(images)), strict=True):
-                boxes.append(replace(more, labels=np.full(len(more), len(boxes))))
+        raws = self._dropout.passes(images, PASSES, seed=context.seed, module=context.module)
+        with running(self.threads):
+            for raw in raws:
+                for boxes, more in zip(found, self._read(raw, len(images)), strict=True):
+                    boxes.append(replace(more, labels=np.full(len(more), len(boxes))))
         names = ("xyxy", "labels", "scores")
         tables = [
             Boxes.of(*(np.concatenate([getattr(b, n) for b in boxes]) for n in names))

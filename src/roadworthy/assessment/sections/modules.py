@@ -41,7 +41,7 @@ from roadworthy.claims import Quantity
 from roadworthy.data.seeds import generator
 from roadworthy.execution.plan import Extra, Plan, Supervision, Wants, output_kind
 from roadworthy.finding import About, Evidence, Finding
-from roadworthy.measures.scored import Scored, none_if_failed
+from roadworthy.measures.scored import Scored, none_if_failed, put_together
 from roadworthy.registry import register
 from roadworthy.report import charts, numbers
 from roadworthy.report.blocks import Block, Cell, Chart, Column, Heading, Table, Text, place_name
@@ -57,6 +57,7 @@ from roadworthy.subject.trace import SYSTEM, ModuleTrace, concatenate
 QUANTITY = "rejected_error"
 Share = Annotated[float, Field(gt=0, lt=1)]
 Strategy = Literal["S1", "S2", "S3", "S4", "S5", "learned"]
+TOGETHER = "all conditions"
 TOP = (0.01, 0.05, 0.1)
 """Shares of the riskiest cases that are compared between modules."""
 
@@ -837,8 +838,8 @@ class _Tables:
 
     @staticmethod
     def _learned_scores(here: Observed, learned: Mapping[str, Any] | None) -> np.ndarray | None:
-        if learned is None:
-            return None
+        if learned is None or rejection.LEARNED in here.scores:
+            return here.scores.get(rejection.LEARNED)
         if "" in learned:
             fusion = learned[""]
             return np.asarray(fusion.score({m: here.scores[m] for m in fusion.references}))
@@ -850,9 +851,8 @@ class _Tables:
     def rejections(
         self, learned: Mapping[str, Any] | None
     ) -> Iterator[tuple[Observed, rejection.Rejections]]:
-        """Every strategy under every condition, the clean one included."""
-        for seen in self.seen:
-            here = seen.observed
+        """Every strategy under every condition, the clean one included, and on all conditions together."""
+        for here in (*(s.observed for s in self.seen), *self._together(learned)):
             orders = self.orders(here, learned)
             if not orders:
                 return
@@ -864,6 +864,30 @@ class _Tables:
                     here.scored, orders, budgets=self.spec.budgets, rng=rng, **options
                 ),
             )
+
+    def _together(self, learned: Mapping[str, Any] | None) -> Iterator[Observed]:
+        """The rows of all corruptions as one stream, those of one case as a group."""
+        parts = [s.observed for s in self.shifted]
+        scored = put_together([p.scored for p in parts]) if len(parts) > 1 else None
+        if scored is None:
+            return
+        names = [np.array([f"{p.name}/{s}" for s in p.samples], dtype=object) for p in parts]
+        scores = {m: np.concatenate([p.scores[m] for p in parts]) for m in parts[0].scores}
+        own = [self._learned_scores(p, learned) for p in parts]
+        if all(o is not None for o in own):
+            scores[rejection.LEARNED] = np.concatenate([o for o in own if o is not None])
+        yield replace(
+            parts[0],
+            circumstance=TOGETHER,
+            level=None,
+            samples=np.concatenate(names),
+            groups=np.concatenate([p.clusters for p in parts]),
+            scored=scored,
+            failure=scored.failure,
+            unanswered=np.concatenate([p.unanswered for p in parts]),
+            scores=scores,
+            slices={},
+        )
 
     # Section 5.1 -----------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from .event_tree import event_tree
 from .forest import ForestRow, forest
 from .heat import ALARMED, MISSED, RANKING, HeatCell, Ramp, heat
 from .levels import LevelPanel, LevelPoint, levels_chart
+from .palette import standalone
 from .priority import PriorityPoint, priority_chart
 from .system_graph import GraphCell, GraphPanel, ModuleBox, system_graph
 
@@ -41,5 +42,6 @@ __all__ = [
     "levels_chart",
     "map_chart",
     "priority_chart",
+    "standalone",
     "system_graph",
 ]

@@ -12,6 +12,7 @@ True
 
 from __future__ import annotations
 
+import re
 from importlib import resources
 
 LIGHT: dict[str, str] = {
@@ -102,3 +103,24 @@ def _ramp() -> str:
         f".rw-chart .{step}-line{{stroke:var(--rw-{step}-ink)}}\n"
         for step in (f"{name}{i}" for name in ("ramp", "loss") for i in range(STEPS))
     )
+
+
+PAD = 16.0
+
+
+def standalone(drawn: str) -> str:
+    """The chart as a file of its own, with its colours, its ground and a font; light or dark as its reader asks.
+
+    >>> alone = standalone('<svg class="x" viewBox="0 0 100 50"></svg>')
+    >>> alone.startswith("<svg") and "--rw-ink" in alone and 'width="100"' in alone
+    True
+    """
+    found = re.match(r'<svg([^>]*?) viewBox="0 0 ([\d.]+) ([\d.]+)"[^>]*>', drawn)
+    if found is None:
+        raise ValueError("a chart begins with <svg and has a viewBox from 0 0; this text does not")
+    width, height = float(found[2]) + 2 * PAD, float(found[3]) + 2 * PAD
+    box = f"{-PAD:g} {-PAD:g} {width:g} {height:g}"
+    ground = f'<rect x="{-PAD:g}" y="{-PAD:g}" width="{width:g}" height="{height:g}" fill="var(--rw-surface)"/>'
+    style = f"<style>{css()}svg{{font-family:'Liberation Sans',Arial,sans-serif}}</style>"
+    head = f'<svg{found[1]} viewBox="{box}" width="{float(found[2]):g}">'
+    return head + style + ground + drawn[found.end() :]

@@ -122,7 +122,15 @@ def _wires(
             ends = (a + width / 2, b + height, x + width / 2, y)
         else:
             ends = (a + width, b + height / 2, x, y + height / 2)
-        if forward:
+        between = [p for n, p in places.items() if n not in (source, target)]
+        if forward and any(_crossed(ends, p, width, height) for p in between):
+            # Around the boxes that stand in the way: above them, on a phone to their left.
+            over = min(a, x) - 7 if down else min(b, y) - 8
+            path = f"M{a + 12:.1f} {b:.1f}V{over:.1f}H{x + 12:.1f}V{y:.1f}"
+            if down:
+                path = f"M{a:.1f} {b + 12:.1f}H{over:.1f}V{y + 12:.1f}H{x:.1f}"
+            parts.append(element("path", d=path, class_="edge", fill="none"))
+        elif forward:
             parts.append(line(*ends, "edge"))
         elif down:  # back to the next step: around the boxes
             side = max(a, x) + width + 7
@@ -133,6 +141,18 @@ def _wires(
             path = f"M{a + 12:.1f} {b + height:.1f}V{low:.1f}H{x + 12:.1f}V{y + height:.1f}"
             parts.append(element("path", d=path, class_="reference"))
     return parts
+
+
+def _crossed(
+    ends: tuple[float, float, float, float], box: tuple[float, float], width: float, height: float
+) -> bool:
+    """Whether a straight wire runs through a box, at the middle of the box."""
+    x1, y1, x2, y2 = ends
+    left, top = box
+    across, up = left + width / 2, top + height / 2
+    if x1 < across < x2:
+        return abs(y1 + (y2 - y1) * (across - x1) / (x2 - x1) - up) < height / 2
+    return y1 < up < y2 and abs(x1 + (x2 - x1) * (up - y1) / (y2 - y1) - across) < width / 2
 
 
 def _box(box: ModuleBox, x: float, y: float, width: float, height: float) -> Svg:
