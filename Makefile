@@ -2,7 +2,7 @@
 # make test   everything that must hold          make test-slow   simulations of coverage, and studies
 # make check  lint, types, doctests: seconds     make bench       speed, as ratios to peers
 # make docs   pages made from the code           make clean       remove what was made
-# make study  the tables and figures of studies/ (their data must be there); make study-reliability those of reliability
+# make study  the tables and figures of studies/ (their data must be there); make study-reliability, make study-systems likewise
 # make elsewhere   scores that make study reads where they are: fetches packages by name (170 MB, pip and npm), two minutes
 PYTHON ?= python3
 PIP := .venv/bin/pip install --disable-pip-version-check -q -c constraints.txt
@@ -61,6 +61,7 @@ bench: .venv/installed-dev .venv-peers/installed .venv-peers/audio/installed .ve
 	$(RUN)python benchmarks/attacks.py
 	$(RUN)python benchmarks/reliability.py
 	$(RUN)python benchmarks/splitting.py --quick --cells 24
+	$(RUN)python benchmarks/systems.py
 
 .venv-peers/installed: benchmarks/peers.txt
 	$(PYTHON) -m venv .venv-peers
@@ -112,7 +113,11 @@ study-reliability: .venv/installed-dev
 
 SYSTEMS := $(RUN)python studies/systems
 study-systems: .venv/installed-dev
-	$(SYSTEMS)/study.py ocr --cases 100
+	$(SYSTEMS)/study.py ocr --cases 200
+	$(SYSTEMS)/study.py speech
+	$(SYSTEMS)/study.py tracking
+	$(SYSTEMS)/study.py steering
+	$(SYSTEMS)/study.py dialogue
 
 # Of the sets, those that need torch run in .venv, those that need scikit-learn or Pillow in the environment of the peers.
 PEER := .venv-peers/risk/bin/python studies/runtime-risk

@@ -47,7 +47,7 @@ CONFIGURATIONS = {
     },
     "speech": {
         "recurrent": ("assessment.yaml", "build"),
-        "transformer": ("transformer.yaml", "build_transformer"),
+        "transformer": ("assessment.yaml", "build_transformer"),
     },
 }
 """By subject: the configurations, each an assessment file and the function that builds the system."""
