@@ -208,8 +208,11 @@ def findings(c: Configuration, tables: Mapping[str, list[Row]]) -> Iterator[list
     rising = means[0] > 0 and means == sorted(means)
     text = ", ".join(f"level {k} {m:+.0f}%" for k, m in enumerate(means, 1))
     yield [c.name, "corruptions hurt, more with level", rising, f"mean change {text}"]
+    # Modules that answer the question of the whole system stand in parallel: none is the first.
+    own = {r.modules for r in tables["degradation"] if r.method not in ("distance", "delta_pct")}
+    in_series = own == {"system"}
     seen = _by_module(tables["ood_wilcoxon"], at="L1-Ori")
-    if len(seen) > 1:
+    if in_series and len(seen) > 1:
         first = seen[next(iter(seen))] >= max(seen.values())
         text = f"mean D from clean to level 1: {_listed(seen)}"
         yield [c.name, "OOD scores see the first module best", first, text]
@@ -219,7 +222,7 @@ def findings(c: Configuration, tables: Mapping[str, list[Row]]) -> Iterator[list
         text = f"riskiest 10% in common: {share:.0f}%, by chance {chance:.0f}%"
         yield [c.name, "modules flag different inputs", share < 50, text]
     tau = _by_module(tables["propagation"])
-    if len(tau) > 1:
+    if in_series and len(tau) > 1:
         last = list(tau.values())[-1] >= max(tau.values())
         text = f"mean tau {_listed(tau)}"
         yield [c.name, "the later module's score tracks the output error", last, text]

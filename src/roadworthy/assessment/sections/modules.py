@@ -1241,6 +1241,7 @@ def _rejected(record: ModulesRecord) -> list[Block]:
                     for k, v in zip(c.sizes, c.values, strict=True)
                     if v is not None
                 ),
+                aside=c.strategy in (rejection.ORACLE, rejection.RANDOM),
             )
             for c in own
         ]

@@ -11,7 +11,8 @@ Lines differ by colour and dashes, and may have a band; a legend names them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain, cycle, repeat
 
 from roadworthy import numbers
 
@@ -47,6 +48,8 @@ class CurveLine:
     """Marks without a line between them."""
     notes: tuple[str, ...] = ()
     """A tooltip for each dot."""
+    aside: bool = False
+    """What the others are compared with: thin and grey, solid if it is the first such line."""
 
 
 def curves_chart(
@@ -85,8 +88,9 @@ def curves_chart(
         body.append(line(LEFT, y(limit), width - RIGHT, y(limit), "reference"))
         words = f"limit {numbers.limit(limit, style)}"
         body.append(label(words, LEFT + 6, y(limit) - 5, class_="muted", font=SMALL))
-    body += [_drawn(one, SHADES[i % len(SHADES)], x, y) for i, one in enumerate(lines)]
-    legend, rows = _legend(lines, width, TOP + HEIGHT + 52)
+    shades = _shades(lines)
+    body += [_drawn(one, shade, x, y) for one, shade in zip(lines, shades, strict=True)]
+    legend, rows = _legend(lines, shades, width, TOP + HEIGHT + 52)
     return chart(
         [*body, legend],
         name="curves",
@@ -98,15 +102,19 @@ def curves_chart(
     )
 
 
+def _shades(lines: Sequence[CurveLine]) -> list[str]:
+    own, aside = cycle(SHADES), chain(["curve aside"], repeat("reference"))
+    return [next(aside if one.aside else own) for one in lines]
+
+
 def _known_part(one: CurveLine) -> CurveLine:
     """Without points that are no numbers."""
     kept = [i for i, (x, y) in enumerate(one.points) if known(x) and known(y)]
-    return CurveLine(
-        one.name,
-        tuple(one.points[i] for i in kept),
-        tuple(one.band[i] for i in kept) if one.band else (),
-        one.dots,
-        tuple(one.notes[i] for i in kept) if one.notes else (),
+    return replace(
+        one,
+        points=tuple(one.points[i] for i in kept),
+        band=tuple(one.band[i] for i in kept) if one.band else (),
+        notes=tuple(one.notes[i] for i in kept) if one.notes else (),
     )
 
 
@@ -126,10 +134,12 @@ def _drawn(one: CurveLine, shade: str, x: LinearScale, y: LinearScale) -> Svg:
     return group(*parts, title=one.name)
 
 
-def _legend(lines: Sequence[CurveLine], width: float, top: float) -> tuple[Svg, int]:
+def _legend(
+    lines: Sequence[CurveLine], shades: Sequence[str], width: float, top: float
+) -> tuple[Svg, int]:
     parts: list[Svg] = []
     at, row = LEFT, 0
-    for i, one in enumerate(lines):
+    for one, shade in zip(lines, shades, strict=True):
         needed = 34 + text_width(one.name, SMALL) + 16
         if at + needed > width and at > LEFT:
             at, row = LEFT, row + 1
@@ -138,7 +148,6 @@ def _legend(lines: Sequence[CurveLine], width: float, top: float) -> tuple[Svg, 
         if one.dots:
             parts.append(element("circle", cx=at + 12, cy=y - 4, r=4, class_="dot"))
         else:
-            shade = SHADES[i % len(SHADES)]
             parts.append(element("polyline", points=points_text(mark), class_=shade))
         parts.append(label(one.name, at + 30, y, class_="muted", font=SMALL))
         at += needed
