@@ -1,1 +1,1 @@
-"""Robustness of a subject under target circumstances (Wozniak et al. 2024), from tables and resamples alone."""
+"""Robustness under target circumstances (Wozniak et al. 2024), from tables and resamples alone."""

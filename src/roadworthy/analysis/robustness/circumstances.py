@@ -2,8 +2,8 @@
 
 Significance is exposure x likelihood x severity (M6), each from 1 to 5 or in the words of table 5.
 Circumstances are ranked by falling significance, then by id. Probability, exposure and likelihood
-are independent inputs: a contradiction is a note and refuses nothing. Points of view (user, developer)
-are joined by links; no probability is derived from a link.
+are independent inputs: a contradiction is a note and refuses nothing. Points of view (user,
+developer) are joined by links; no probability is derived from a link.
 
 >>> shutter = TargetCircumstance("1", "low shutter speed", None, "rare", "unlikely", 5)
 >>> shutter.significance  # box 2
@@ -28,7 +28,7 @@ _EXHAUSTIVE = 1e-6
 
 @dataclass(frozen=True)
 class TargetCircumstance:
-    """A row of the specification: how often a circumstance is met, and what a failure there costs."""
+    """A row of the specification: how often it is met, and how bad a failure would be."""
 
     id: str
     name: str = ""
@@ -72,10 +72,10 @@ def scale_value(factor: str, given: int | str) -> int:
 
 def ranked(targets: Iterable[TargetCircumstance]) -> list[TargetCircumstance]:
     """By falling significance, then by id; those without a significance last."""
-    return sorted(targets, key=lambda t: (-(t.significance or 0), id_order(t.id)))
+    return sorted(targets, key=lambda t: (-(t.significance or 0), _id_order(t.id)))
 
 
-def id_order(name: str) -> tuple[bool, int, str]:
+def _id_order(name: str) -> tuple[bool, int, str]:
     """Sorts ids: numbers by value and before words, so that 2 comes before 10."""
     return (False, int(name), "") if name.isdecimal() else (True, 0, name)
 
@@ -147,7 +147,7 @@ class Hazard(NamedTuple):
     group: str
     what: str
     transform: str = ""
-    """The developer's view; empty if no transform fits: collect data for it, or filter by metadata."""
+    """The developer's view; empty if no transform fits: collect data, or filter by metadata."""
 
 
 CHECKLIST: tuple[Hazard, ...] = (
@@ -183,4 +183,4 @@ CHECKLIST: tuple[Hazard, ...] = (
     Hazard("transmission", "blocks of the picture are sent coarsely", "pixelate"),
     Hazard("misuse", "the device is used for a scene or patient it is not made for"),
 )
-"""Hazards of computer vision to start from; nobody's list is complete, so add those of the domain."""
+"""Hazards of computer vision to start from. It is not complete: add those of the domain."""

@@ -1,13 +1,13 @@
 """Which circumstances the source data lack (Wozniak et al. 2024, tasks 3 and 4).
 
-The gap of a circumstance is its target probability less its frequency in the source data. The frequency
-is a known number, a hand-annotated sample, or an estimate from pixels (`estimators`); the last two have
-an interval, and a gap whose interval spans 0 is "cannot tell". Gaps are listed by significance. Shares
-are those of figure A1: missing (source 0, target above 0), over- or under-represented (missing included)
-and covered (equal), over all circumstances that have both numbers, rounded half up.
+The gap of a circumstance is its target probability less its frequency in the source data. That
+frequency is a known number, a hand-annotated sample, or an estimate from pixels (`estimators`); the
+last two have an interval, and a gap whose interval spans 0 is "cannot tell". Gaps are listed by
+significance. Shares are those of figure A1: missing (source 0, target above 0), over- or
+under-represented (missing included) and covered (equal), rounded half up.
 
->>> targets = [TargetCircumstance("1", "contrast", 0.15, 3, 2, 3), TargetCircumstance("2", "cut", 0.2)]
->>> found = gap_list(targets, {"1": known_frequency(0.05), "2": counted_frequency(9, 50)})
+>>> dark, cut = TargetCircumstance("1", "dark", 0.15, 3, 2, 3), TargetCircumstance("2", "cut", 0.2)
+>>> found = gap_list([dark, cut], {"1": known_frequency(0.05), "2": counted_frequency(9, 50)})
 >>> [(row.target.id, row.status, round(row.gap, 2)) for row in found.rows]
 [('1', 'under-represented', 0.1), ('2', 'cannot tell', 0.02)]
 >>> found.missing, found.over_or_under, found.covered, found.percent("cannot tell")

@@ -1,13 +1,14 @@
-"""Proposals for epsilon, and the level from which on the relation breaks (Wozniak et al. 2024, 7.2.1).
+"""Proposals for epsilon, and the level at which the relation breaks (Wozniak et al. 2024, 7.2.1).
 
-Practitioners find it hard to state epsilon and test under rising load instead. Two proposals come from
-measured points (distance, loss and its upper bound). From a load test of the subject: flat up to the knee
-of the curve, the point farthest below the chord from the first to the last, then linear through the upper
-bounds. From a reference (another model, annotators): through its upper bounds. Both never fall. A proposal
-describes what was measured, not what is tolerable; it is never used unless a person adopts it.
+Practitioners find it hard to state epsilon and test under rising load instead. Two proposals come
+from measured points (distance, loss and its upper bound). From a load test of the subject: flat up
+to the knee of the curve, the point farthest below the chord from no change to the last level, then
+linear through the upper bounds. From a reference (another model, annotators): through its upper
+bounds. Neither falls. A proposal describes what was measured, not what is tolerable; it is not used
+unless a person adopts it.
 
->>> curve = [LoadPoint(1, 0.1, 0.01, 0.02), LoadPoint(2, 0.2, 0.02, 0.03), LoadPoint(3, 0.4, 0.3, 0.35)]
->>> found = from_load_test(curve)
+>>> rows = [(1, 0.1, 0.01, 0.02), (2, 0.2, 0.02, 0.03), (3, 0.4, 0.3, 0.35)]
+>>> found = from_load_test([LoadPoint(*row) for row in rows])
 >>> found.knee.level, found.epsilon(0.15), round(found.epsilon(0.3), 3), found.epsilon(0.5)
 (2, 0.03, 0.19, None)
 """
@@ -108,8 +109,8 @@ def smallest_breaking(
 ) -> BreakingLevel:
     """Try the levels in rising order up to the first that breaks, then halve the gap before it.
 
-    `probe(level)` is the margin epsilon(d) - loss: below 0 it breaks, NaN (not covered) ends the scan.
-    The curve need not be monotone; a break between two levels that hold is not seen.
+    `probe(level)` is the margin epsilon(d) - loss: below 0 it breaks, NaN (not covered) ends the
+    scan. A break between two levels that hold is not seen.
 
     >>> smallest_breaking([1, 2, 3], lambda level: 2.3 - level, tolerance=0.1)
     BreakingLevel(holds=2.25, breaks=2.3125, probes=7)

@@ -1,21 +1,22 @@
 """The metamorphic relation: loss of performance at most epsilon(d) (Wozniak et al. 2024, task 7).
 
-Epsilon is piecewise linear and may jump; at a jump the left piece holds (d <= 0.25 in box 7). Beyond the
-last piece it says nothing. Loss is how much worse the target performs than the source (`one-sided`, an
-improvement always holds) or the paper's absolute difference (M18).
+Epsilon is piecewise linear and may jump; at a jump the left piece holds (d <= 0.25 in box 7). It
+says nothing beyond the last piece. Loss is how much worse the target performs than the source
+(`one-sided`, an improvement always holds) or the paper's absolute difference (M18).
 
-With resamples, the relation is met if the upper end of the loss is at most the least epsilon over the
-interval of d, and breached if the lower end is above the greatest. Both intervals are two-sided, so that
-each misses on the harmful side with half of 1 - confidence, and a wrong "met" has at most 1 - confidence
-in all. Loss and distance are not resampled into one margin: next to a jump, epsilon of resampled distances
-says too little (its 95% interval held 84% of simulated margins, against 97% here). Epsilon is multiplied by
-min(1, S0 / S), S0 a significance that the user states. Robust means that all chosen metrics are met.
+With resamples, the relation is met if the upper end of the loss is at most the least epsilon over
+the interval of d, and breached if the lower end is above the greatest. Both intervals are
+two-sided, so that each misses on the harmful side with half of 1 - confidence, and a wrong "met"
+has at most 1 - confidence in all. Loss and distance are not resampled into one margin: next to a
+jump, epsilon of resampled distances says too little (its 95% interval held 84% of simulated
+margins, the ends used here 95%). Epsilon is multiplied by min(1, S0 / S), S0 a significance that
+the user states. Robust means that all chosen metrics are met.
 
 >>> epsilon = Epsilon.of([(0.25, 0, 0.01), (1, 1, 0)])  # box 7
 >>> epsilon(0.154), epsilon(0.25), epsilon(0.3), epsilon(1.2)
 (0.01, 0.01, 0.3, None)
->>> found = {m: judge_relation(loss, 0.154, epsilon) for m, loss in {"AP": 0.094, "AR": 0.126}.items()}
->>> robust_for_all(found)
+>>> losses = {"AP": 0.094, "Precision": 0.066}
+>>> robust_for_all({m: judge_relation(loss, 0.154, epsilon) for m, loss in losses.items()})
 Robustness(outcome='breached', holds=0, metrics=2, unweighted='breached', unweighted_holds=0)
 """
 
@@ -31,7 +32,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from roadworthy.statistics import Interval, holm, p_value_from_bound
-from roadworthy.statistics.arguments import Floats
+from roadworthy.statistics.arguments import Floats, check_choice
 from roadworthy.statistics.bootstrap import Resampled
 
 TOLERANCE = 1e-9
@@ -55,7 +56,7 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class Epsilon:
-    """The tolerated loss as a function of distance: pieces that start at 0 and follow each other."""
+    """The tolerated loss as a function of distance: pieces from 0 on, one after the other."""
 
     pieces: tuple[Piece, ...]
 
@@ -78,8 +79,8 @@ class Epsilon:
             least = min(piece.at(start), piece.at(piece.up_to))
             if least < -TOLERANCE:
                 raise ValueError(
-                    f"piece {number} of epsilon is {least:g} between {start:g} and {piece.up_to:g}; "
-                    "a tolerated loss is 0 or more"
+                    f"piece {number} of epsilon falls to {least:g} from {start:g} to "
+                    f"{piece.up_to:g}; a tolerated loss is 0 or more"
                 )
             start = piece.up_to
 
@@ -103,8 +104,7 @@ class Epsilon:
         return np.where(known, slopes[where] * x + intercepts[where], np.nan)
 
     def over(self, low: float, high: float) -> tuple[float, float] | None:
-        """The least and the greatest over [low, high], both sides of jumps included; None if part of
-        it is not covered."""
+        """Least and greatest over [low, high], both sides of jumps; None if not all is covered."""
         low = max(low, 0.0)
         if high > self.pieces[-1].up_to + TOLERANCE or high < low:
             return None
@@ -122,13 +122,11 @@ def performance_loss(
 ) -> _N:
     """How much worse the target performs than the source: positive is worse.
 
-    >>> round(performance_loss(0.34, 0.246, "higher"), 3), round(performance_loss(0.1, 0.3, "lower"), 3)
-    (0.094, 0.2)
+    >>> round(performance_loss(0.34, 0.246, "higher"), 3)
+    0.094
     """
-    if better not in ("higher", "lower") or kind not in ("one-sided", "absolute"):
-        raise ValueError(
-            f"better is {better!r} and kind {kind!r}; expected higher or lower, one-sided or absolute"
-        )
+    check_choice("better", better, ("higher", "lower"))
+    check_choice("kind", kind, ("one-sided", "absolute"))
     change = source - target if better == "higher" else target - source
     return abs(change) if kind == "absolute" else change
 
@@ -144,7 +142,7 @@ def significance_weight(significance: int | None, reference: int) -> float:
     return 1.0 if significance is None else min(1.0, reference / significance)
 
 
-class Judged(NamedTuple):
+class MarginVerdict(NamedTuple):
     """The relation for one metric with one weight."""
 
     outcome: Outcome
@@ -164,9 +162,9 @@ class RelationVerdict:
     d: float
     d_interval: Interval | None
     weight: float
-    weighted: Judged
+    weighted: MarginVerdict
     """The verdict that counts."""
-    unweighted: Judged
+    unweighted: MarginVerdict
     at: Callable[[float], RelationVerdict] | None = field(default=None, compare=False)
     """The same at another confidence; None without resamples."""
 
@@ -177,7 +175,7 @@ class RelationVerdict:
 
     @cached_property
     def p(self) -> float | None:
-        """The smallest 1 - confidence at which the weighted relation is met; None without resamples."""
+        """The smallest 1 - confidence at which it is met, weighted; None without resamples."""
         if (at := self.at) is None:
             return None
         return p_value_from_bound(lambda level: at(level).weighted.low, -TOLERANCE)
@@ -197,18 +195,18 @@ def judge_relation(
     near, far = (d_interval.low, d_interval.high) if d_interval else (d, d)
     allowed, ends = epsilon(d), epsilon.over(near, far)
 
-    def judged(by: float) -> Judged:
+    def judged(by: float) -> MarginVerdict:
         if allowed is None:
-            return Judged("not covered", math.nan)
+            return MarginVerdict("not covered", math.nan)
         if ends is None:
-            return Judged("inconclusive", by * allowed - loss)
+            return MarginVerdict("inconclusive", by * allowed - loss)
         low, high = by * ends[0] - most, by * ends[1] - least
         outcome: Outcome = "inconclusive"
         if low >= -TOLERANCE:
             outcome = "met"
         elif high < -TOLERANCE:
             outcome = "breached"
-        return Judged(outcome, by * allowed - loss, low, high)
+        return MarginVerdict(outcome, by * allowed - loss, low, high)
 
     return RelationVerdict(loss, loss_interval, d, d_interval, weight, judged(weight), judged(1.0))
 
@@ -222,13 +220,6 @@ class PairedDraws:
     d: Floats | None
     """None if the distance is not resampled: it is then taken as exact."""
     groups: int
-
-    def __post_init__(self) -> None:
-        sizes = {len(x) for x in (self.source, self.target, self.d) if x is not None}
-        if len(sizes) != 1:
-            raise ValueError(
-                f"source, target and d have {sorted(sizes)} resamples; expected the same number"
-            )
 
 
 def judge_draws(
@@ -315,21 +306,17 @@ def over_circumstances(
 ) -> dict[str, AdjustedOutcome]:
     """By circumstance, whether "robust" survives that several circumstances were looked at.
 
-    The smallest p-value is about 2 / resamples: m circumstances need 2 m / (1 - confidence) resamples.
+    A p-value is at least about 2 / resamples: m circumstances need 2 m / (1 - confidence).
     """
     ps = []
     for name, by_metric in verdicts.items():
         known = [v.p for v in by_metric.values() if v.p is not None]
         if len(known) < len(by_metric):
-            raise ValueError(
-                f"circumstance {name!r} has verdicts without resamples; use judge_draws"
-            )
+            raise ValueError(f"circumstance {name!r} has verdicts without resamples: judge_draws")
         ps.append(max(known))
     found = {}
-    for (name, by_metric), p, adjusted in zip(verdicts.items(), ps, holm(ps), strict=True):
-        before = robust_for_all(by_metric).outcome
+    for name, p, adjusted in zip(verdicts, ps, map(float, holm(ps)), strict=True):
+        before = robust_for_all(verdicts[name]).outcome
         lost = before == "met" and adjusted > 1 - confidence + TOLERANCE
-        found[name] = AdjustedOutcome(
-            "inconclusive" if lost else before, before, p, float(adjusted)
-        )
+        found[name] = AdjustedOutcome("inconclusive" if lost else before, before, p, adjusted)
     return found
