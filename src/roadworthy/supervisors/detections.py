@@ -121,11 +121,11 @@ class LowestKeptScore(_BoxFormula):
 
 @register("supervisors", "near_threshold")
 class NearThreshold(_BoxFormula):
-    """Boxes whose score is near the threshold: the sum of 4 p (1 - p), p the score by whose odds.
+    """Boxes near the threshold: the sum of 4 p (1 - p), p the score moved so that it is 0.5 there.
 
-    The odds of p are those of the score over those of `min_score`, so a box at the threshold counts
-    as 1 and one at 0 or 1 as 0. At 0.5, p is the score itself, and the sum is four times the
-    variance of the number of true boxes, if a score is the probability that its box is true.
+    The odds of p are those of the score over those of `min_score`: a box at the threshold counts
+    as 1, one of score 0 or 1 not at all. For a `min_score` of 0.5, p is the score itself, and the
+    sum is four times the variance of the number of true boxes, if scores are their probabilities.
     """
 
     def __init__(self, *, min_score: float = 0.5) -> None:
