@@ -1,4 +1,5 @@
-"""A detector of which only the boxes are there: cases are exported, answered elsewhere, supervised and compiled into a monitor."""
+"""A detector of which only the boxes are there: cases are exported, answered elsewhere, supervised
+and compiled into a monitor."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ CATEGORIES = [{"id": 1, "name": "square"}, {"id": 2, "name": "hole"}]
 
 
 def drawn(folder: Path, role: str, n: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """A COCO set of images with one to three bright squares; the corners of the squares by image."""
+    """A COCO set of images with one to three bright squares; their corners by image."""
     (folder / role).mkdir()
     images, annotations, corners = [], [], {}
     for i in range(n):
@@ -52,7 +53,7 @@ def drawn(folder: Path, role: str, n: int, rng: np.random.Generator) -> dict[str
 
 
 def answer(case: dict[str, str], squares: np.ndarray, rng: np.random.Generator) -> dict:
-    """Each square at its place, and a weaker box of the other class there; haze lowers the scores."""
+    """Each square, and a weaker box of the other class there; haze lowers the scores."""
     sure = rng.uniform(0.1 if case["circumstance"] else 0.45, 1.0, len(squares))
     return {
         "id": case["id"],

@@ -1,4 +1,4 @@
-"""Supervisors of detectors: their formulas against plain loops over boxes, and the answers they do not read."""
+"""Supervisors of detectors: their formulas against plain loops over boxes, and what they refuse."""
 
 from __future__ import annotations
 
