@@ -55,10 +55,10 @@ def ssim(first: Any, second: Any) -> float:
 
 @register("distances", "ms_ssim", of=("image",), bounded=True, extra=EXTRA, variant=VARIANT)
 def ms_ssim(first: Any, second: Any, *, scales: int = 5) -> float:
-    """One minus multi-scale SSIM; with fewer scales their exponents are scaled to the sum 1."""
+    """One minus multi-scale SSIM; with fewer scales their exponents keep the sum of all five."""
     if not 1 <= scales <= len(WEIGHTS):
         raise ValueError(f"ms_ssim: scales is {scales}; 1 to {len(WEIGHTS)} was expected")
-    weights = np.array(WEIGHTS[:scales]) / sum(WEIGHTS[:scales])
+    weights = np.array(WEIGHTS[:scales]) * (sum(WEIGHTS) / sum(WEIGHTS[:scales]))
     return mean_over_channels(
         first,
         second,
