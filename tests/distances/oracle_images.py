@@ -53,11 +53,11 @@ def pairs() -> dict[str, tuple[np.ndarray, np.ndarray]]:
     }
 
 
-def local_similarity(one: np.ndarray, other: np.ndarray) -> float:
-    """Sampat et al. 2009, eq. 4, with K = 0 and windows of 7 x 7, by plain loops over windows."""
+def local_similarity(one: np.ndarray, other: np.ndarray, window: int = 7) -> float:
+    """Sampat et al. 2009, eq. 4, with K = 0, by plain sums over windows."""
     from numpy.lib.stride_tricks import sliding_window_view
 
-    a, b = (sliding_window_view(band, (7, 7)) for band in (one, other))
+    a, b = (sliding_window_view(band, (window, window)) for band in (one, other))
     cross = np.abs((a * b.conj()).sum(axis=(2, 3)))
     energy = (np.abs(a) ** 2 + np.abs(b) ** 2).sum(axis=(2, 3))
     return float(np.mean(2 * cross / energy))

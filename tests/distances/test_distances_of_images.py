@@ -157,20 +157,19 @@ def test_cw_ssim_has_the_bands_of_a_pyramid_that_keeps_all_energy():
     np.testing.assert_allclose(total[between], 2.0, atol=1e-5)
 
 
-def test_cw_ssim_with_other_parameters_is_that_of_a_plain_sum_over_windows():
+@pytest.mark.parametrize("window", [1, 4, 7])
+def test_cw_ssim_with_other_parameters_is_that_of_a_plain_sum_over_windows(window):
     from roadworthy.distances.cw_ssim import _filters
 
-    first, second = scene((32, 45), 0) * 255, scene((32, 45), 1) * 255
-    bands = _filters(32, 45, 1, 3)
-    expected = np.mean(
-        [
-            local_similarity(*(np.fft.ifft2(np.fft.fft2(i) * band) for i in (first, second)))
-            for band in bands
-        ]
-    )
-    found = cw_ssim(first / 255, second / 255, levels=1, orientations=3)
-    assert found == pytest.approx(1 - expected, abs=1e-9)
-    assert cw_ssim(first / 255, second / 255, levels=1, orientations=3, k=1e9) < 1e-3
+    first, second = scene((32, 45), 0), scene((32, 45), 1)
+    bands = [
+        [np.fft.ifft2(np.fft.fft2(image) * band) for image in (first, second)]
+        for band in _filters(32, 45, 1, 3)
+    ]
+    expected = 1 - np.mean([local_similarity(*pair, window) for pair in bands])
+    chosen = {"levels": 1, "orientations": 3, "window": window}
+    assert cw_ssim(first, second, **chosen) == pytest.approx(expected, abs=1e-9)
+    assert cw_ssim(first, second, **chosen, k=1e9) < 1e-3
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,4 +1,4 @@
-"""What reads pixels shares: a sound image, the value of white, OpenCV loaded on first use.
+"""What reads pixels shares: a sound image, the value of white, limits of parameters, OpenCV.
 
 >>> white(np.dtype(np.uint16)), sound_image(np.zeros((2, 3), np.uint8)).shape
 (65535.0, (2, 3))
@@ -11,6 +11,8 @@ ValueError: the image has pixels from 2 to 2; float pixels lie between 0 (black)
 from __future__ import annotations
 
 import functools
+import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,7 @@ _WHITE = {
     np.dtype("f4"): 1.0,
     np.dtype("f8"): 1.0,
 }
+Limits = tuple[float, float | None]
 
 
 @functools.cache
@@ -63,3 +66,17 @@ def _out_of_range(darkest: float, lightest: float) -> str:
         f"the image has pixels from {darkest:g} to {lightest:g}; float pixels lie between 0 (black) and 1 (white): "
         "divide by the largest value"
     )
+
+
+def check_limits(name: str, given: Mapping[str, Any], limits: Mapping[str, Limits]) -> None:
+    """Refuse parameters of a transform or distance beyond their limits.
+
+    >>> check_limits("fog", {"density": -1.0}, {"density": (0, None)})
+    Traceback (most recent call last):
+    ValueError: fog: density is -1; 0 or more was expected
+    """
+    for parameter, (least, most) in limits.items():
+        value = given.get(parameter, least)
+        if not least <= value <= (math.inf if most is None else most):
+            wanted = f"{least:g} or more" if most is None else f"{least:g} to {most:g}"
+            raise ValueError(f"{name}: {parameter} is {value:g}; {wanted} was expected")

@@ -24,10 +24,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from roadworthy.data.pixels import opencv
+from roadworthy.data.pixels import Limits, check_limits, opencv
 from roadworthy.distances.images import EXTRA, mean_over_channels
 from roadworthy.registry import register
 
+LIMITS: dict[str, Limits] = {
+    "levels": (1, None),
+    "orientations": (1, 16),
+    "window": (1, None),
+    "k": (0, None),
+}
 FLAT = 1e-10
 """Coefficients of this share of white are rounding errors of the transform: nothing is there."""
 
@@ -51,15 +57,8 @@ def cw_ssim(
     bands: Literal["all", "coarsest"] = "all",
 ) -> float:
     """One minus complex-wavelet SSIM; hardly sees small translations, and no change of polarity."""
-    for parameter, value in {
-        "levels": levels,
-        "orientations": orientations,
-        "window": window,
-    }.items():
-        if value < 1:
-            raise ValueError(f"cw_ssim: {parameter} is {value}; 1 or more was expected")
-    if k < 0:
-        raise ValueError(f"cw_ssim: k is {k:g}; 0 or more was expected")
+    given = {"levels": levels, "orientations": orientations, "window": window, "k": k}
+    check_limits("cw_ssim", given, LIMITS)
 
     def compare(one: np.ndarray, other: np.ndarray, white: float) -> float:
         # K is meant for pixels from 0 to 255.
@@ -85,10 +84,7 @@ def _levels(pair: np.ndarray, levels: int, orientations: int, k: float, window: 
     for level in range(1, levels + 1):
         shape = spectra.shape[1:]
         size = shape[0] * shape[1]
-        place, free = (
-            space[: 2 * size].reshape(2, *shape),
-            space[2 * size : 3 * size].reshape(shape),
-        )
+        place, free = space[: 2 * size].reshape(2, *shape), space[2 * size :][:size].reshape(shape)
         similar = 0.0
         for band in _filters(pair.shape[1], pair.shape[2], level, orientations):
             np.multiply(spectra, band, out=place)
@@ -121,7 +117,7 @@ def _similarity_of_bands(bands: np.ndarray, free: np.ndarray, k: float, window: 
     cross *= cross
     np.add(cross[:, ::2], cross[:, 1::2], out=size)
     np.sqrt(size, out=size)
-    inside = slice((window - 1) // 2, -(window // 2) or None)
+    inside = slice(window // 2, -((window - 1) // 2) or None)
     size, energy = size[inside, inside], energy[inside, inside]
     flat = energy + k <= 2 * window**2 * (FLAT * 255) ** 2
     size[flat], energy[flat] = 0.5, 1.0
@@ -136,7 +132,7 @@ def _low(side: int, times: int) -> np.ndarray:
     return np.fft.ifftshift(np.arange(count) - count // 2) % side
 
 
-@functools.lru_cache(maxsize=16)
+@functools.lru_cache(maxsize=8)  # two sizes of images; one of 1920 x 1080 takes 90 MB
 def _filters(height: int, width: int, level: int, orientations: int) -> np.ndarray:
     """The filters of one level, (orientations, rows, columns); level 1 is the finest.
 

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from roadworthy.data.pixels import opencv
+from roadworthy.data.pixels import check_limits, opencv
 from roadworthy.distances.images import EXTRA, mean_over_channels
 from roadworthy.registry import register
 
@@ -56,8 +56,7 @@ def ssim(first: Any, second: Any) -> float:
 @register("distances", "ms_ssim", of=("image",), bounded=True, extra=EXTRA, variant=VARIANT)
 def ms_ssim(first: Any, second: Any, *, scales: int = 5) -> float:
     """One minus multi-scale SSIM; with fewer scales their exponents keep the sum of all five."""
-    if not 1 <= scales <= len(WEIGHTS):
-        raise ValueError(f"ms_ssim: scales is {scales}; 1 to {len(WEIGHTS)} was expected")
+    check_limits("ms_ssim", {"scales": scales}, {"scales": (1, len(WEIGHTS))})
     weights = np.array(WEIGHTS[:scales]) * (sum(WEIGHTS) / sum(WEIGHTS[:scales]))
     return mean_over_channels(
         first,
@@ -122,8 +121,9 @@ def _sums_of(
         cv2.sepFilter2D(source, -1, weights, weights, dst=mean)
         np.multiply(source, source, out=source)
         cv2.sepFilter2D(source, -1, weights, weights, dst=square)
-    inside = work[:, RADIUS:-RADIUS, RADIUS:-RADIUS]
-    above, below, mean_total, mean_change, var_total, var_change = inside
+    # Whole rows are contiguous; the border's columns are left out of the sums alone.
+    above, below, mean_total, mean_change, var_total, var_change = work[:, RADIUS:-RADIUS]
+    inside = above[:, RADIUS:-RADIUS]
     mean_total *= mean_total
     mean_change *= mean_change
     var_total -= mean_total
@@ -133,9 +133,9 @@ def _sums_of(
     np.subtract(var_total, var_change, out=above)
     var_total += var_change
     above /= var_total
-    structure = float(above.sum())
+    structure = float(inside.sum())
     np.subtract(mean_total, mean_change, out=below)
     mean_total += mean_change
     above *= below
     above /= mean_total
-    return float(above.sum()), structure
+    return float(inside.sum()), structure

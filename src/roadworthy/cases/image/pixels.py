@@ -18,12 +18,13 @@ ValueError: the image has pixels from 2 to 2; float pixels lie between 0 (black)
 from __future__ import annotations
 
 import functools
-import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import numpy as np
 
+from roadworthy.data.pixels import Limits as Limits
+from roadworthy.data.pixels import check_limits as check_limits
 from roadworthy.data.pixels import opencv as opencv
 from roadworthy.data.pixels import sound_image as sound_image
 from roadworthy.data.pixels import white as white
@@ -33,7 +34,6 @@ _STRIP = 30_000
 _MADE_FOR = 224
 """The side of images for which Hendrycks and Dietterich chose their sizes in pixels."""
 _F = TypeVar("_F", bound=Callable[..., np.ndarray])
-Limits = tuple[float, float | None]
 
 
 def black_like(like: Any) -> np.ndarray:
@@ -148,17 +148,3 @@ def on_pixels(**limits: Limits) -> Callable[[_F], _F]:
         return make  # type: ignore[return-value]
 
     return decorate
-
-
-def check_limits(name: str, given: Mapping[str, Any], limits: Mapping[str, Limits]) -> None:
-    """Refuse parameters of a transform beyond their limits.
-
-    >>> check_limits("fog", {"density": -1.0}, {"density": (0, None)})
-    Traceback (most recent call last):
-    ValueError: fog: density is -1; 0 or more was expected
-    """
-    for parameter, (least, most) in limits.items():
-        value = given.get(parameter, least)
-        if not least <= value <= (math.inf if most is None else most):
-            wanted = f"{least:g} or more" if most is None else f"{least:g} to {most:g}"
-            raise ValueError(f"{name}: {parameter} is {value:g}; {wanted} was expected")
