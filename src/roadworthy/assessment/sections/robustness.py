@@ -360,9 +360,9 @@ class Robustness(Section):
     def wants(self, plan: Plan) -> Wants:
         """Distances and features of all pictures, and what estimators say of them."""
         given = _given(plan)
-        name, settings = given.chosen_distance()
+        distance, settings = given.chosen_distance()
         looked = {"features": given.features}
-        paired = {"distance": name, "settings": settings, **looked}
+        paired = {"distance": distance, "settings": settings, **looked}
         searches = [("", Search.of(PICTURES, looked))]
         for c in _compared(plan):
             asked = looked if c.own_data is not None else paired
@@ -372,8 +372,8 @@ class Robustness(Section):
             every = {"estimators": list(estimated.values())}
             searches[0] = ("", Search.of(PICTURES, {**looked, **every}))
             searches.append(("", Search.of(PICTURES, every, "reference")))
-            for c, how in estimated.items():
-                searches.append((c, Search.of(PICTURES, {"estimators": [how]}, "reference")))
+            for name, how in estimated.items():
+                searches.append((name, Search.of(PICTURES, {"estimators": [how]}, "reference")))
         return Wants(searches=tuple(searches))
 
     def analyse(self, plan: Plan, observed: Observations, results: Results) -> Result:
@@ -614,7 +614,8 @@ class _Analysis:
         """Task 5: every metric on the source data and on each target set, whole."""
         self.source = self._scored(self.clean)
         self.target = {t.place: self._scored(t.seen) for t in targets}
-        sets_ = [(("", None), self.source, self.weights)]
+        Performed = tuple[tuple[str, float | None], dict[str, Scored], np.ndarray]
+        sets_: list[Performed] = [(("", None), self.source, self.weights)]
         sets_ += [(t.place, self.target[t.place], self._own_weights(t)) for t in targets]
         for (circumstance, level), scored, weights in sets_:
             for name, one in scored.items():
@@ -646,7 +647,7 @@ class _Analysis:
         last = len(_estimated(self.given))
         source = own[:, : own.shape[1] - last]
         for t in targets:
-            place = {"circumstance": t.place[0], "level": t.place[1]}
+            place: dict[str, Any] = {"circumstance": t.place[0], "level": t.place[1]}
             if t.d is not None and len(t.d):
                 weights = self.weights[:, t.rows]
                 value, draws = float(t.d.mean()), _weighted_mean(weights, t.d)
@@ -830,7 +831,7 @@ def _weighted_mean(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def _rows_of(epsilon: relation.Epsilon | None) -> list[tuple[float, float, float]] | None:
-    return None if epsilon is None else [tuple(piece) for piece in epsilon.pieces]
+    return None if epsilon is None else [(p.up_to, p.slope, p.intercept) for p in epsilon.pieces]
 
 
 def _described(room: str, name: str, settings: Mapping[str, Any]) -> str:
@@ -865,6 +866,7 @@ STATUS: dict[str, Status] = {
     "not covered": "inconclusive",
 }  # fmt: skip
 WORDS = {"met": "robust", "breached": "not robust"}
+Row = list[Cell | str]
 QUESTIONS = (
     ("Q1", "What are the circumstances of use of the system?", "M1, M2"),
     ("Q2", "What is the level of performance of the detector?", "M7 to M13"),
@@ -979,7 +981,7 @@ def _break_blocks(record: RobustnessRecord) -> list[Block]:
             -(significance.get(b.circumstance) or 0),
         ),
     )
-    rows = [
+    rows: list[Row] = [
         [
             Cell(b.circumstance, strong=True),
             numbers.value(significance.get(b.circumstance)),
@@ -996,7 +998,7 @@ def _circumstance_blocks(record: RobustnessRecord) -> list[Block]:
     columns = [Column("Circumstance", number=False), Column("Probability"), Column("Exposure")]
     columns += [Column("Likelihood"), Column("Severity"), Column("Significance")]
     columns += [Column(view, number=False) for view in views]
-    rows = [
+    rows: list[Row] = [
         [
             Cell(t.circumstance, [t.description] if t.description else [], strong=True),
             numbers.value(t.probability),
@@ -1041,7 +1043,7 @@ def _gap_blocks(record: RobustnessRecord) -> list[Block]:
         return []
     columns = [Column("Circumstance", number=False), Column("Target"), Column("Source data")]
     columns += [Column("Gap"), Column("", number=False)]
-    rows = [
+    rows: list[Row] = [
         [
             Cell(g.circumstance, strong=True), numbers.value(g.target),
             _ranged(g.source, g.interval, *([g.origin] if g.origin else [])),
@@ -1061,7 +1063,7 @@ def _performance_blocks(record: RobustnessRecord) -> list[Block]:
     """Task 5."""
     names = list(dict.fromkeys(p.measure for p in record.performance))
     columns = [Column("Data", number=False), *(Column(n) for n in names), Column("Cases")]
-    rows = []
+    rows: list[Row] = []
     for place in dict.fromkeys((p.circumstance, p.level) for p in record.performance):
         own = {p.measure: p for p in record.performance if (p.circumstance, p.level) == place}
         cells = [
@@ -1078,7 +1080,7 @@ def _distance_blocks(record: RobustnessRecord) -> list[Block]:
     methods = {d.method: d.metric for d in record.distances}
     columns = [Column("Data", number=False), Column("Changed")]
     columns += [Column(method, sub=metric) for method, metric in methods.items()]
-    rows = []
+    rows: list[Row] = []
     for place in dict.fromkeys((d.circumstance, d.level) for d in record.distances):
         own = {d.method: d for d in record.distances if (d.circumstance, d.level) == place}
         changed = next((d.changed for d in own.values() if d.changed is not None), None)
@@ -1107,7 +1109,7 @@ def _proposal_blocks(record: RobustnessRecord) -> list[Block]:
     )
     columns = [Column("Circumstance", number=False), Column("Knee at level")]
     columns += [Column("Proposed epsilon", number=False)]
-    rows = [
+    rows: list[Row] = [
         [Cell(p.circumstance, f"loss of {p.measure}", strong=True), numbers.value(p.knee),
          Cell(", ".join(_piece(piece) for piece in p.pieces), code=True)]
         for p in record.proposals
@@ -1139,7 +1141,7 @@ def _traceability(record: RobustnessRecord) -> list[Block]:
         if record.outcomes else "no epsilon stated",
     )  # fmt: skip
     columns = [Column(h, number=False) for h in ("", "Question", "Metrics", "Found")]
-    rows = [[q, text, metrics, f] for (q, text, metrics), f in zip(QUESTIONS, found, strict=True)]
+    rows: list[Row] = [[q, text, metrics, f] for (q, text, metrics), f in zip(QUESTIONS, found, strict=True)]
     goal = record.goal or "Evaluate the robustness of the detector from a practitioner's viewpoint"
     return [
         Heading("Goal, questions, metrics"),
