@@ -247,13 +247,19 @@ class _Rows:
             np.array(self.seconds, dtype=np.float64),
             kind,
             dense_if_possible(kind, self.output) if self.output else [],
-            {column: self._column(found) for column, found in self.extras.items()},
+            {column: self._column(column, found) for column, found in self.extras.items()},
         )
 
-    def _column(self, found: list[tuple[int, np.ndarray]]) -> np.ndarray:
+    def _column(self, column: str, found: list[tuple[int, np.ndarray]]) -> np.ndarray:
         rows = np.array([row for row, _ in found])
-        column: np.ndarray = laid_out(np.stack([array for _, array in found]), rows, len(self.case))
-        return column
+        shapes = sorted({array.shape for _, array in found})
+        if len(shapes) > 1:
+            raise SubjectError(
+                f"{column} has the shapes {shapes[0]} and {shapes[-1]} in different cases; "
+                "a layer has one width"
+            )
+        laid: np.ndarray = laid_out(np.stack([a for _, a in found]), rows, len(self.case))
+        return laid
 
 
 def run_steps(

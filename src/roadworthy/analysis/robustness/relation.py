@@ -253,7 +253,17 @@ def judge_draws(
 def _interval(value: float, drawn: Floats, draws: PairedDraws, confidence: float) -> Interval:
     known = drawn[np.isfinite(drawn)]
     found = Resampled(value, known, len(drawn) - len(known), draws.groups, acceleration=None)
-    return found.interval(confidence=confidence)
+    interval = found.interval(confidence=confidence)
+    spread = float(known.std(ddof=1)) if len(known) > 1 else 0.0
+    if (math.isfinite(interval.low) and math.isfinite(interval.high)) or not spread > 0:
+        return interval
+    # Many circumstances and metrics ask for tails that no number of resamples reaches: beyond them
+    # the resamples' standard error and Student's t, as wide as the percentiles where both exist.
+    from scipy.special import stdtrit
+
+    half = float(stdtrit(draws.groups - 1, (1 + confidence) / 2)) * spread
+    half *= math.sqrt(draws.groups / (draws.groups - 1))
+    return Interval(value - half, value + half, confidence, f"t of {found.name}")
 
 
 def _folded(signed: Interval) -> Interval:

@@ -210,6 +210,7 @@ class ModulesRecord(RecordPart):
     uncertainty: str = ""
     ood: str = ""
     learned_on: str = ""
+    claimed: str = "S5"
     unsupervised: dict[str, str] = Field(default_factory=dict)
     degradation: list[DegradationRecord] = Field(default_factory=list)
     awareness: list[AwarenessRecord] = Field(default_factory=list)
@@ -240,6 +241,11 @@ class Modules(Section):
     def check(self, plan: Plan) -> None:
         """Refuse names that are no supervisor or module."""
         spec = _spec(plan)
+        if spec.claimed not in spec.strategies:
+            known = ", ".join(spec.strategies)
+            raise plan.spec.error(
+                ("modules", "claimed"), f"{spec.claimed} is not among the strategies: {known}"
+            )
         labels = [s.label for s in plan.supervisions]
         for key in ("uncertainty", "ood"):
             if getattr(spec, key) and getattr(spec, key) not in labels:
@@ -285,6 +291,7 @@ class Modules(Section):
             better=observed.clean.scored.better,
             uncertainty=view.uncertainty,
             ood=view.ood,
+            claimed=view.spec.claimed,
             unsupervised=view.unsupervised(),
             degradation=view.degradation(),
             awareness=view.awareness(),
@@ -344,8 +351,7 @@ class Modules(Section):
 
 
 def _spec(plan: Plan) -> ModulesSpec:
-    found: ModulesSpec = plan.spec.modules  # type: ignore[attr-defined]
-    return found
+    return plan.spec.part("modules", ModulesSpec) or ModulesSpec.model_validate({})
 
 
 def _assessed(system: System) -> list[str]:
@@ -1041,7 +1047,7 @@ def _graphs(record: ModulesRecord) -> list[Block]:
         )
         caption = (
             f"The system under {circumstance}. Degradation, share of cases whose score rose, and share of the blame "
-            "of each module; a stronger shade is worse."
+            "of each module. A stronger shade is worse; of repairs, more is repaired. Each module's change has its own scale."
         )
         draw = drawn(
             charts.system_graph, panels, record.wires, title=f"Modules under {circumstance}"
@@ -1075,7 +1081,7 @@ def _cells(
             yield charts.GraphCell(supervisor, numbers.value(a.effect, "percent"), shade, note)
     for kind, name in (("shapley", "blame"), ("repair", "repairs")):
         b = _at(record.blame, place, module=module, kind=kind)
-        if b is not None and b.share is not None:
+        if b is not None and b.share is not None and b.interval.low > 0:
             text = numbers.value(b.share, "percent")
             yield charts.GraphCell(name, text, min(max(b.share, 0.0), 1.0), f"held clean: {b.port}")
 
@@ -1092,6 +1098,8 @@ def _degraded(record: ModulesRecord) -> list[Block]:
                 cell = replace(
                     cell, sub=[*cell.lines(), f"{numbers.value(d.relative, 'percent')} worse"]
                 )
+            if d is not None and d.unknown:
+                cell = replace(cell, sub=[*cell.lines(), f"{d.unknown} without an answer"])
             cells.append(cell)
         rows.append([Cell(place_name(*place), strong=True), *cells])
     if not rows:
@@ -1100,9 +1108,14 @@ def _degraded(record: ModulesRecord) -> list[Block]:
     for m in names:
         quantity = next((d.quantity for d in record.degradation if d.module == m), "")
         heads.append(Column(m, title=quantity, sub=quantity))
+    words = (
+        "The system's measure. Of modules in series the distance to their own clean output: it says "
+        "that a module changed, not that it is wrong."
+    )
     return [
         Heading("Degradation"),
-        Table(heads, rows, name="Degradation by module", brief=len(rows)),
+        Text(words, "small"),
+        Table(heads, rows, name="Degradation by module", caption=words, brief=len(rows)),
     ]
 
 
@@ -1204,13 +1217,20 @@ def _blamed(record: ModulesRecord) -> list[Block]:
 
     def shown(b: BlameRecord) -> Cell:
         found = _with_interval(b.value, b.interval)
-        share = "" if b.share is None else f"{numbers.value(b.share, 'percent')} of the cost"
-        return replace(found, sub=[*found.lines(), *([share] if share else [])])
+        clear = b.share is not None and b.interval.low > 0
+        share = [f"{numbers.value(b.share, 'percent')} of the cost"] if clear else []
+        return replace(found, sub=[*found.lines(), *share])
 
     words = (
         "Mean error of a case that goes away if the inputs of a module are held clean: shared by Shapley's value among the modules "
-        "that read the corrupted value. Repairs at later modules are not added up."
+        "that read the corrupted value. Repairs at later modules are not added up. A share is given if the interval is above 0."
     )
+    if len({b.module for b in record.blame if b.kind == "shapley"}) == 1:
+        words += (
+            " Here one module reads the corrupted value: all blame is its own by construction, and "
+            "clean input to a later module of a chain repairs everything. Compare degradation and "
+            "scores instead."
+        )
     return _matrix("Blame", record.blame, columns, shown, words)
 
 
@@ -1220,11 +1240,18 @@ def _rejected(record: ModulesRecord) -> list[Block]:
     parts = [f"uncertainty: {record.uncertainty or 'none'}", f"OOD score: {record.ood or 'none'}"]
     if record.learned_on:
         parts.append(f"the combination is learned on {record.learned_on}")
-    blocks: list[Block] = [Heading("Rejection"), Text(f"{'; '.join(parts).capitalize()}.", "small")]
+    explained = (
+        "S1 rejects by uncertainty, S2 by the OOD score, S3 and S4 half by each, S5 what both rank "
+        "highest, learned by a combination of all scores; the oracle knows the errors. A budget of "
+        "less than one row has no value."
+    )
+    judged = f"Claims on {QUANTITY} judge {record.claimed} at {max(r.budget for r in record.rejected):.1%}."
+    words = f"{explained} {judged} {'; '.join(parts).capitalize()}."
+    blocks: list[Block] = [Heading("Rejection"), Text(words, "small")]
     names = list(dict.fromkeys(r.strategy for r in record.rejected))
     for budget in dict.fromkeys(r.budget for r in record.rejected):
         rows, chosen = [], [r for r in record.rejected if r.budget == budget]
-        for place in _places(chosen):
+        for place in sorted(_places(chosen), key=lambda p: p[0] != TOGETHER):
             cells = []
             for name in names:
                 r = _at(chosen, place, strategy=name)

@@ -401,9 +401,7 @@ class Robustness(Section):
 
 
 def _given(plan: Plan) -> RobustnessSpec:
-    given = plan.spec.part(KEY, RobustnessSpec)
-    assert given is not None
-    return given
+    return plan.spec.part(KEY, RobustnessSpec) or RobustnessSpec.model_validate({})
 
 
 def _check_distance(spec: Assessment, given: RobustnessSpec) -> None:
@@ -882,6 +880,10 @@ def _place(row: _Place) -> str:
     return place_name(row.circumstance, row.level)
 
 
+def _whole(value: float | None) -> str:
+    return numbers.NONE if value is None else f"{value:g}"
+
+
 def _ranged(value: float | None, interval: StoredInterval | None, *more: str) -> Cell:
     under = (
         []
@@ -910,9 +912,9 @@ def _verdict_blocks(record: RobustnessRecord) -> list[Block]:
             "[{up_to: 0.25, intercept: 0.01}, {up_to: 1, slope: 1}]}`. " + said
         )
     blocks: list[Block] = [Text(said), *(_chart(record, m) for m in record.measures)]
-    heads = [Column(f"Loss of {m}") for m in record.measures]
-    columns = [Column("Condition", number=False), Column("Distance"), Column("Epsilon"), *heads]
-    columns += [Column("Verdict", number=False), Column("Adjusted p", rank=2)]
+    heads = [Column(f"Loss of {m}", rank=1) for m in record.measures]
+    columns = [Column("Condition", number=False), Column("Verdict", number=False)]
+    columns += [Column("Distance"), Column("Epsilon"), *heads, Column("Adjusted p", rank=2)]
     outcomes = {(o.circumstance, o.level): o for o in record.outcomes}
     rows = []
     for place in dict.fromkeys((r.circumstance, r.level) for r in record.relation):
@@ -933,10 +935,10 @@ def _verdict_blocks(record: RobustnessRecord) -> list[Block]:
         rows.append(
             [
                 Cell(place_name(*place), strong=True),
+                verdict,
                 _ranged(first.distance, first.distance_interval),
                 Cell(numbers.value(epsilon), aside),
                 *losses,
-                verdict,
                 Cell(numbers.value(outcome.adjusted) if outcome else numbers.NONE),
             ]
         )
@@ -984,8 +986,8 @@ def _break_blocks(record: RobustnessRecord) -> list[Block]:
     rows: list[Row] = [
         [
             Cell(b.circumstance, strong=True),
-            numbers.value(significance.get(b.circumstance)),
-            *(numbers.value(v) for v in (b.holds_at, b.breaks_at, b.inconclusive_at)),
+            _whole(significance.get(b.circumstance)),
+            *(_whole(v) for v in (b.holds_at, b.breaks_at, b.inconclusive_at)),
         ]
         for b in ordered
     ]
@@ -1003,7 +1005,7 @@ def _circumstance_blocks(record: RobustnessRecord) -> list[Block]:
             Cell(t.circumstance, [t.description] if t.description else [], strong=True),
             numbers.value(t.probability),
             *(_rated(factor, getattr(t, factor)) for factor in SCALES),
-            Cell(numbers.value(t.significance), strong=True),
+            Cell(_whole(t.significance), strong=True),
             *("; ".join(t.seen_as.get(view, [])) or numbers.NONE for view in views),
         ]
         for t in record.targets
@@ -1141,7 +1143,9 @@ def _traceability(record: RobustnessRecord) -> list[Block]:
         if record.outcomes else "no epsilon stated",
     )  # fmt: skip
     columns = [Column(h, number=False) for h in ("", "Question", "Metrics", "Found")]
-    rows: list[Row] = [[q, text, metrics, f] for (q, text, metrics), f in zip(QUESTIONS, found, strict=True)]
+    rows: list[Row] = [
+        [q, text, metrics, f] for (q, text, metrics), f in zip(QUESTIONS, found, strict=True)
+    ]
     goal = record.goal or "Evaluate the robustness of the detector from a practitioner's viewpoint"
     return [
         Heading("Goal, questions, metrics"),
