@@ -30,6 +30,7 @@ from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import stdtrit
 
 from roadworthy.statistics import Interval, holm, p_value_from_bound
 from roadworthy.statistics.arguments import Floats, check_choice
@@ -254,16 +255,18 @@ def _interval(value: float, drawn: Floats, draws: PairedDraws, confidence: float
     known = drawn[np.isfinite(drawn)]
     found = Resampled(value, known, len(drawn) - len(known), draws.groups, acceleration=None)
     interval = found.interval(confidence=confidence)
-    spread = float(known.std(ddof=1)) if len(known) > 1 else 0.0
-    if (math.isfinite(interval.low) and math.isfinite(interval.high)) or not spread > 0:
+    if math.isfinite(interval.low) and math.isfinite(interval.high):
         return interval
-    # Many circumstances and metrics ask for tails that no number of resamples reaches: beyond them
-    # the resamples' standard error and Student's t, as wide as the percentiles where both exist.
-    from scipy.special import stdtrit
-
-    half = float(stdtrit(draws.groups - 1, (1 + confidence) / 2)) * spread
-    half *= math.sqrt(draws.groups / (draws.groups - 1))
-    return Interval(value - half, value + half, confidence, f"t of {found.name}")
+    spread = float(known.std(ddof=1)) if len(known) > 1 else 0.0
+    tail, groups = (1 - confidence) / 2, draws.groups
+    if spread > 0 and groups > 1:
+        # Many circumstances and metrics ask for tails that no number of resamples reaches: there
+        # the resamples' standard error and Student's t.
+        half = -float(stdtrit(groups - 1, tail)) * spread * math.sqrt(groups / (groups - 1))
+        return Interval(value - half, value + half, confidence, f"t of {found.name}")
+    # All groups are alike: as many as this share may still differ, each by 2 at most.
+    half = 2 * (1 - tail ** (1 / groups))
+    return Interval(value - half, value + half, confidence, f"{groups} groups that do not differ")
 
 
 def _folded(signed: Interval) -> Interval:
