@@ -23,22 +23,7 @@ from xml.sax.saxutils import escape, quoteattr
 from roadworthy.cases.circumstance import SCALES
 from roadworthy.registry import not_installed
 from roadworthy.report.blocks import ReportError
-from roadworthy.spec.workbook import (
-    COLUMNS,
-    ESTIMATOR,
-    EVALUATION,
-    FREQUENCY,
-    GENERATION,
-    LABELS,
-    LOOKED_AT,
-    PIECES,
-    RESULT_COLUMNS,
-    RESULTS,
-    SEEN_BY,
-    SETTINGS,
-    SPECIFICATION,
-    read_tabs,
-)
+from roadworthy.spec import workbook as read
 from roadworthy.store.record import Record
 
 _Row = tuple[bool, Sequence[Any]]
@@ -58,27 +43,26 @@ HELP = {
     "Goal": "What is evaluated, for whom",
     "Subject": "As in an assessment file: {task: detection, python: model.py:detect}",
     "Test data": "The source data: {coco: test.json, images: images}",
-    "Reference data": "Only for estimators of frequencies",
-    "Calibration data": "Only for supervisors",
+    "Reference data": "Needed by estimators of frequencies",
+    "Calibration data": "Optional: for thresholds of supervisors",
     "Group": "Column of what belongs together, such as patient_id",
     "Distance": "ssim, cw_ssim, mse, or with settings: {cw_ssim: {levels: 4}}",
     "Measures": "ap, ap50, precision, recall; empty: the usual ones of the task",
     "Loss": "one-sided: an improvement is no loss; absolute: as in the paper",
     "Reference significance": "Epsilon shrinks for circumstances that are more significant; optional",
     "Confidence": "Of intervals",
+    "Target circumstances": "One row a circumstance; rows whose id begins with example are not "
+    "read. Ratings: 1 to 5, or the words of table 5. Without a transform it is specified, but not "
+    "run. 'Seen by WHO' is another point of view, with ; between several; add such columns freely.",
+    "What the source data show": "Task 3: one row for each id of the first tab. Relative frequency: "
+    "0 to 1; with Looked at, the share found in a random sample of that size. Or name an estimator. "
+    "Gap and priority (task 4) follow.",
+    "Tolerated loss (epsilon)": "Task 7: slope x distance + intercept, up to a distance. Box 7 of "
+    "the paper: 0.25, 0, 0.01 and 1, 1, 0. Empty: nothing is judged.",
 }
-CIRCUMSTANCES_HELP = (
-    "One row a circumstance; rows whose id begins with example are not read. Ratings: 1 to 5, or "
-    "the words of table 5. Without a transform it is specified, but not run. More columns are "
-    "allowed; 'Seen by WHO' is another point of view, with ; between several."
-)
-SOURCE_HELP = (
-    "Task 3: one row for each id of the first tab. Relative frequency: 0 to 1; with Looked at, the "
-    "share found in a random sample of that size. Or name an estimator. Gap and priority: task 4."
-)
-EPSILON_HELP = (
-    "Task 7: tolerated loss = slope x distance + intercept, up to a distance. Box 7 of the paper: "
-    "0.25, 0, 0.01 and 1, 1, 0. Empty: nothing is judged."
+EXAMPLES = (
+    ("example-1", "motion blur", "motion_blur", "1, 2, 3", 0.1, 5, 1, 3),
+    ("example-2", "cross-section truncated", None, None, 0.15, "continuous", "unlikely", "minor"),
 )
 
 
@@ -89,117 +73,101 @@ def empty_workbook(subject: str = "", test: str = "") -> bytes:
     except ImportError:
         raise ReportError(not_installed("a workbook needs openpyxl", "xlsx")) from None
     book = openpyxl.Workbook()
-    first = book.active
-    assert first is not None
-    first.title = SPECIFICATION
-    _specification(first, {"Subject": subject, "Test data": test})
-    _generation(book.create_sheet(GENERATION))
-    _evaluation(book.create_sheet(EVALUATION))
+    book.remove(book.worksheets[0])
+    _specification(book.create_sheet(read.SPECIFICATION), {"Subject": subject, "Test data": test})
+    _generation(book.create_sheet(read.GENERATION))
+    _evaluation(book.create_sheet(read.EVALUATION))
     content = io.BytesIO()
     book.save(content)
     return content.getvalue()
 
 
-def _write(sheet: Any, row: int, values: Sequence[Any], style: str = "") -> None:
-    """A row of values; text stays text, whatever it begins with."""
+def _write(
+    sheet: Any, row: int, values: Sequence[Any], *, column: int = 1, style: str = ""
+) -> None:
+    """Values from a column on; text stays text, whatever it begins with, unless it is a formula."""
     from openpyxl.styles import Font
 
-    fonts = {"head": Font(bold=True), "help": Font(italic=True, color="666666")}
-    for column, value in enumerate(values, start=1):
-        cell = sheet.cell(row, column, value)
-        formula = isinstance(value, str) and value.startswith("=") and style == "formula"
-        if isinstance(value, str) and not formula:
+    for at, value in enumerate(values, start=column):
+        cell = sheet.cell(row, at, value)
+        if isinstance(value, str) and style != "formula":
             cell.data_type = "s"
-        if style in fonts:
-            cell.font = fonts[style]
+        if style in ("head", "help"):
+            cell.font = Font(bold=style == "head", italic=style == "help")
 
 
-def _labels(sheet: Any, row: int, labels: Mapping[str, Any], given: Mapping[str, Any]) -> int:
-    """Label, value, help; the next free row."""
-    for label in labels:
-        _write(sheet, row, [label, given.get(label) or None])
-        _write(sheet, row, [label], "head")
-        sheet.cell(row, 3, HELP[label]).font = sheet.cell(row, 3).font.copy(italic=True)
-        row += 1
-    return row
+def _labels(sheet: Any, labels: Mapping[str, Any], given: Mapping[str, Any]) -> int:
+    """Label, value, help, from the first row on; the row after a free one."""
+    for row, label in enumerate(labels, start=1):
+        _write(sheet, row, [label], style="head")
+        _write(sheet, row, [given.get(label) or None], column=2)
+        _write(sheet, row, [HELP[label]], column=3, style="help")
+    return len(labels) + 2
 
 
-def _table(sheet: Any, row: int, heading: str, said: str, titles: Sequence[str]) -> int:
+def _table(sheet: Any, row: int, heading: str, titles: Sequence[str]) -> int:
     """Heading, help and column titles; the first row of the table."""
-    _write(sheet, row, [heading], "head")
-    _write(sheet, row + 1, [said], "help")
-    _write(sheet, row + 2, titles, "head")
-    for column, title in enumerate(titles, start=1):
-        letter = sheet.cell(row, column).column_letter
-        sheet.column_dimensions[letter].width = max(14, min(34, len(title) + 4))
+    _write(sheet, row, [heading], style="head")
+    _write(sheet, row + 1, [HELP[heading]], style="help")
+    _write(sheet, row + 2, titles, style="head")
+    for letter, title in zip(ascii_uppercase, titles, strict=False):
+        sheet.column_dimensions[letter].width = max(24 if letter in "AB" else 14, len(title) + 2)
     return row + 3
-
-
-TITLES = (*COLUMNS[:-1], "Significance", COLUMNS[-1], f"{SEEN_BY}user")
-EXAMPLES = (
-    ("example-1", "motion blur", "motion_blur", "1, 2, 3", 0.1, 5, 1, 3),
-    ("example-2", "cross-section truncated", None, None, 0.15, "continuous", "unlikely", "minor"),
-)
 
 
 def _specification(sheet: Any, given: Mapping[str, str]) -> None:
     """Tasks 1 and 2."""
     from openpyxl.worksheet.datavalidation import DataValidation
 
-    _write(sheet, 1, ["Specification of the evaluation"], "head")
-    row = _labels(sheet, 2, LABELS, given) + 1
-    start = _table(sheet, row, "Target circumstances", CIRCUMSTANCES_HELP, TITLES)
+    titles = (*read.COLUMNS, f"{read.SEEN_BY}user")
+    start = _table(sheet, _labels(sheet, read.LABELS, given), "Target circumstances", titles)
     for row in range(start, start + ROWS):
-        _write(sheet, row, EXAMPLES[row - start] if row - start < len(EXAMPLES) else ())
         product = f'=IF(COUNT(F{row}:H{row})=3,F{row}*G{row}*H{row},"")'
-        sheet.cell(row, 9, product)
+        _write(sheet, row, [product], column=9, style="formula")
         sheet.cell(row, 4).number_format = "@"  # else 1,2 may become 12 or a date
+    for row, example in enumerate(EXAMPLES, start):
+        _write(sheet, row, example)
     for letter, (factor, words) in zip("FGH", SCALES.items(), strict=True):
+        rule = DataValidation("list", formula1='"1,2,3,4,5"', showInputMessage=True)
         scale = ", ".join(f"{i} {word}" for i, word in enumerate(words, start=1))
-        rule = DataValidation("list", formula1='"1,2,3,4,5"', showErrorMessage=False)
-        rule.promptTitle, rule.prompt, rule.showInputMessage = factor.capitalize(), scale, True
+        rule.promptTitle, rule.prompt, rule.showErrorMessage = factor.capitalize(), scale, False
         rule.add(f"{letter}{start}:{letter}{start + ROWS - 1}")
         sheet.add_data_validation(rule)
-    sheet.freeze_panes = sheet.cell(start, 3)
 
 
 def _generation(sheet: Any) -> None:
     """Tasks 3 and 4; gap and priority are formulas for the person."""
-    read = ("Id", "Circumstance", FREQUENCY, LOOKED_AT, ESTIMATOR)
-    titles = (*read, "Significance", "Gap", "Priority")
-    start = _table(sheet, 1, "What the source data show", SOURCE_HELP, titles)
-    last = start + ROWS - 1
+    titles = ("Id", "Circumstance", read.FREQUENCY, read.LOOKED_AT, read.ESTIMATOR,
+              "Significance", "Gap", "Priority")  # fmt: skip
+    start = _table(sheet, 1, "What the source data show", titles)
+    last, tab = start + ROWS - 1, read.SPECIFICATION
     for r in range(start, last + 1):
-        found = f"INDEX({SPECIFICATION}!{{0}}:{{0}},MATCH($A{r},{SPECIFICATION}!$A:$A,0))"
+        match = f"MATCH($A{r},{tab}!$A$1:$A$999,0)"
+        name, target, priority = (f"INDEX({tab}!${c}$1:${c}$999,{match})" for c in "BEI")
         ahead = f'COUNTIFS(G${start}:G${last},">0",F${start}:F${last},">"&F{r})'
-        formulas = {
-            2: f'=IF($A{r}="","",IFERROR({found.format("$B")},""))',
-            6: f'=IF($A{r}="","",IFERROR({found.format("$I")},""))',
-            7: f'=IF($C{r}="","",IFERROR({found.format("$E")}-C{r},""))',
-            # By significance; of equal ones the first row.
-            8: f'=IF(N(G{r})>0,{ahead}+COUNTIFS(G${start}:G{r},">0",F${start}:F{r},F{r}),"")',
-        }
-        for column, formula in formulas.items():
-            sheet.cell(r, column, formula)
-    for row, (example, share) in enumerate((("example-1", 0.05), ("example-2", 0.1)), start):
-        _write(sheet, row, [example])
-        sheet.cell(row, 3, share)
+        # By significance; of equal ones the first row.
+        rank = f'{ahead}+COUNTIFS(G${start}:G{r},">0",F${start}:F{r},F{r})'
+        formulas = [f'=IF($A{r}="","",IFERROR({what},""))' for what in (name, priority)]
+        gap = f'=IF($C{r}="","",IFERROR({target}-C{r},""))'
+        _write(sheet, r, formulas[:1], column=2, style="formula")
+        _write(sheet, r, [formulas[1], gap, f'=IF(N(G{r})>0,{rank},"")'], column=6, style="formula")
+    for row, share in enumerate((0.05, 0.1), start):
+        _write(sheet, row, [EXAMPLES[row - start][0]])
+        _write(sheet, row, [share], column=3)
 
 
 def _evaluation(sheet: Any) -> None:
     """Tasks 5 to 7."""
-    _write(sheet, 1, ["Evaluation"], "head")
     usual = {"Distance": "ssim", "Loss": "one-sided", "Confidence": 0.95}
-    row = _labels(sheet, 2, SETTINGS, usual) + 1
-    row = _table(sheet, row, "Tolerated loss (epsilon)", EPSILON_HELP, tuple(PIECES)) + 8
-    _write(sheet, row, [RESULTS], "head")
-    sheet.column_dimensions["A"].width = 34
+    row = _labels(sheet, read.SETTINGS, usual)
+    row = _table(sheet, row, "Tolerated loss (epsilon)", tuple(read.PIECES)) + 8
+    _write(sheet, row, [read.RESULTS], style="head")
+    sheet.column_dimensions["A"].width = 40
 
 
 def results_written(workbook: bytes, run: Record) -> bytes:
     """The workbook with the results of a run; everything but the area of results is kept."""
-    tab = read_tabs(workbook, Path(FILE))[EVALUATION]
-    start = tab.results_row or tab.values.max_row + 2
+    tab = read.read_tabs(workbook, Path(FILE))[read.EVALUATION]
     content = io.BytesIO()
     with (
         zipfile.ZipFile(io.BytesIO(workbook)) as old,
@@ -209,7 +177,7 @@ def results_written(workbook: bytes, run: Record) -> bytes:
         for item in old.infolist():
             part = old.read(item)
             if item.filename == sheet:
-                part = _patched(part, start, list(_results(run)))
+                part = _patched(part, tab.results_row, list(_results(run)))
             elif item.filename == "xl/workbook.xml":
                 # A person's formulas may read what was written: they are computed when it is opened.
                 asked = rb'<\1 fullCalcOnLoad="1"'
@@ -247,7 +215,9 @@ def _patched(sheet: bytes, start: int, rows: Sequence[_Row]) -> bytes:
         about = f' r="{number}"'
         if number in old:
             every, kept = old[number].getElementsByTagNameNS("*", "c"), old[number].attributes
-            cells += [c.toxml() for c in every if _column(c.getAttribute("r")) > RESULT_COLUMNS]
+            cells += [
+                c.toxml() for c in every if _column(c.getAttribute("r")) > read.RESULT_COLUMNS
+            ]
             own = {k: v for k, v in kept.items() if k not in ("r", "spans")}
             about += "".join(f" {k}={quoteattr(v)}" for k, v in own.items())
         written.append(f"<{prefix}row{about}>{''.join(cells)}</{prefix}row>")
@@ -279,7 +249,7 @@ def _results(run: Record) -> Iterator[_Row]:
     """The rows of results: verdict, gap, relation, performance."""
     found = run.plain()["sections"].get("robustness") or {}
     names = {"": "source", **{c.name: c.description or c.name for c in run.circumstances}}
-    yield True, [RESULTS, "Overwritten by each run"]
+    yield True, [read.RESULTS, "Overwritten by each run"]
     yield False, ["Global verdict", _word(run.verdict)]
     yield False, ["Date", run.created]
     yield False, ["Run folder", run.folder.name]

@@ -5,7 +5,7 @@ Three tabs, found by name: *Specification* (subject, data, target circumstances 
 loss, and the results that `roadworthy.report.workbook` writes). Rows are joined by id. The workbook
 becomes the YAML text that says the same; errors name cells.
 
->>> circumstance_key("Motion blur", "4", taken=()), circumstance_key("Motion blur", "9", taken=("motion_blur",))
+>>> circumstance_key("Motion blur", "4", ()), circumstance_key("Motion blur", "9", ["motion_blur"])
 ('motion_blur', 'motion_blur_9')
 """
 
@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Collection, Iterator
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +25,12 @@ from roadworthy.registry import did_you_mean, not_installed
 from roadworthy.spec.document import Document, Place, SpecError, field_name
 
 SPECIFICATION, GENERATION, EVALUATION = "Specification", "Test case generation", "Evaluation"
-ALSO = {"test cases generation": GENERATION}
-"""The title in the paper."""
+TABS = {SPECIFICATION: (), GENERATION: ("Test cases generation",), EVALUATION: ()}
+"""The tabs, and other titles for them: the second one is that of the paper."""
 RESULTS = "Results (written by roadworthy)"
 """Begins the area of results, in column A of the third tab."""
 RESULT_COLUMNS = 11
 """Columns of that area; what stands to the right of it is the person's."""
-EXAMPLE = "example"
-"""Rows whose id begins so are not read."""
 LABELS: dict[str, Place] = {
     "Goal": ("robustness", "goal"),
     "Subject": ("subject",),
@@ -47,14 +47,14 @@ SETTINGS: dict[str, Place] = {
     "Confidence": ("confidence",),
 }
 COLUMNS = ("Id", "Circumstance", "Transform", "Levels", "Probability", "Exposure", "Likelihood",
-           "Severity", "Exclusive group")  # fmt: skip
-SHORT_NAME, SEEN_BY = "Short name", "Seen by "
+           "Severity", "Significance", "Exclusive group")  # fmt: skip
 FREQUENCY, LOOKED_AT, ESTIMATOR = "Relative frequency in source data", "Looked at", "Estimator"
 PIECES = {"Up to": "up_to", "Slope": "slope", "Intercept": "intercept"}
+SHORT_NAME, SEEN_BY = "Short name", "Seen by "
+KNOWN = (*COLUMNS, SHORT_NAME, FREQUENCY, LOOKED_AT, ESTIMATOR, *PIECES)
 MIXTURE = "mixture"
 """All circumstances with a transform and a probability, as they are met in use."""
-LONGEST_KEY = 40
-INVALID = "; `roadworthy init --workbook` writes an empty workbook"
+EMPTY_ONE = "`roadworthy init --workbook` writes an empty workbook"
 
 
 @dataclass(frozen=True)
@@ -66,74 +66,62 @@ class Cell:
     value: Any = None
     formula: bool = False
 
-    @property
-    def empty(self) -> bool:
-        """Whether nothing was entered."""
-        blank = self.value is None or (isinstance(self.value, str) and not self.value.strip())
-        return blank and not self.formula
-
     def refused(self, place: Place, message: str) -> SpecError:
         """An error that names file, cell and field."""
         name = field_name(place)
         return SpecError(": ".join(filter(None, [f"{self.path}, {self.where}", name, message])))
 
-    def stored(self, place: Place) -> Any:
-        """The value; that of a formula as it was last saved."""
-        if self.formula and self.value is None:
-            said = "holds a formula without a stored value"
-            raise self.refused(place, f"{said}; open and save the workbook, or enter the value")
-        return self.value
+    @property
+    def label(self) -> str:
+        """The stored value as text: 3 for 3.0."""
+        whole = isinstance(self.value, float) and self.value.is_integer()
+        value = int(self.value) if whole else self.value
+        return "" if value is None else str(value).strip()
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing was entered."""
+        return not self.label and not self.formula
 
     def text(self, place: Place) -> str:
         """What was typed; names and settings are no formulas."""
         if self.formula:
             raise self.refused(place, "holds a formula where text belongs; enter the text")
-        return self.label()
+        return self.label
 
-    def label(self) -> str:
-        """The stored value as text: 3 for 3.0."""
-        if isinstance(self.value, float) and self.value.is_integer():
-            return str(int(self.value))
-        return "" if self.value is None else str(self.value).strip()
-
-    def number(self, place: Place) -> int | float | None:
-        """A number; text is refused with the number that it may mean."""
-        if self.empty:
-            return None
-        value = self.stored(place)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            text = "the text " * isinstance(value, str)
-            raise self.refused(place, f"is {text}{value!r} where a number belongs{_meant(value)}")
-        return int(value) if float(value).is_integer() else value
-
-    def rating(self, factor: str, place: Place) -> int | float | None:
-        """1 to 5, as a number or a word of table 5."""
-        words, given = SCALES[factor], self.label().lower()
-        if given in words:
-            return 1 + words.index(given)
-        if given.isalpha():
+    def number(self, place: Place, words: tuple[str, ...] = ()) -> int | float | None:
+        """A number, or its word on a scale; other text is refused with what it may mean."""
+        if self.formula and self.value is None:
+            said = "holds a formula without a stored value; open and save it, or enter the number"
+            raise self.refused(place, said)
+        if self.empty or self.label.lower() in words:
+            return 1 + words.index(self.label.lower()) if self.label else None
+        if isinstance(self.value, bool) or not isinstance(self.value, int | float):
             scale = ", ".join(f"{i} {word}" for i, word in enumerate(words, start=1))
-            raise self.refused(place, f"is {self.value!r}; expected one of {scale}")
-        return self.number(place)
+            hint = _meant(self.label) or (f"; it is one of {scale}" if words else "")
+            raise self.refused(place, f"is {self.value!r} where a number belongs{hint}")
+        return int(self.value) if float(self.value).is_integer() else self.value
 
     def inline(self, place: Place, example: str) -> Any:
         """What the notation of the assessment file says in one line; None for an empty cell."""
         import yaml
 
-        text = self.text(place)
         try:
-            return yaml.safe_load(text)
+            found = yaml.safe_load(self.text(place))
         except yaml.YAMLError:
-            raise self.refused(place, f"is {text!r}; expected for example {example}") from None
+            found = ""
+        if found is not None and not isinstance(found, dict | list):
+            raise self.refused(place, f"is {self.label!r}; expected for example {example}")
+        return found
 
 
-def _meant(value: Any) -> str:
+def _meant(text: str) -> str:
     """The hint on a text that looks like a number: ``0,15`` or ``15%``."""
-    found = re.fullmatch(r"\s*([-+]?\d*[.,]?\d+)\s*(%?)\s*", str(value))
+    found = re.fullmatch(r"([-+]?\d*[.,]?\d+)\s*(%?)", text)
     if found is None:
         return ""
     value = float(found[1].replace(",", ".")) / (100 if found[2] else 1)
-    return f"; enter the number {value:g}"
+    return f"; it is text, enter the number {value:g}"
 
 
 @dataclass(frozen=True)
@@ -145,46 +133,52 @@ class Tab:
     values: Any
     formulas: Any
 
-    def cell(self, row: int, column: int | None) -> Cell:
-        """A cell; one without a column is empty."""
-        if column is None:
-            return Cell(self.path, f"{self.name}!A{row}")
-        value, typed = self.values.cell(row, column), self.formulas.cell(row, column)
-        where = f"{self.name}!{value.coordinate}"
-        return Cell(self.path, where, value.value, typed.data_type == "f")
-
     @property
     def name(self) -> str:
         """As spreadsheets write it before a cell."""
         return f"'{self.title}'" if " " in self.title else self.title
 
-    @property
-    def last_row(self) -> int:
-        """The last row above the results."""
-        return (self.results_row or self.values.max_row + 1) - 1
+    def cell(self, row: int, column: int) -> Cell:
+        """The cell in a row and column, counted from 1."""
+        value, typed = self.values.cell(row, column), self.formulas.cell(row, column)
+        where = f"{self.name}!{value.coordinate}"
+        return Cell(self.path, where, value.value, typed.data_type == "f")
 
     @property
-    def results_row(self) -> int | None:
-        """Where the area of results begins."""
+    def results_row(self) -> int:
+        """Where the area of results begins: at its mark, or below all that is there."""
         rows = range(1, self.values.max_row + 1)
-        named = (r for r in rows if _plain(self.values.cell(r, 1).value) == _plain(RESULTS))
-        return next(named, None)
-
-    def header(self, *needed: str) -> tuple[int, dict[str, int]]:
-        """The row with these column titles, and the column of every title in it."""
-        for row in range(1, self.last_row + 1):
-            titles: dict[str, int] = {}
-            for column in range(1, self.values.max_column + 1):
-                titles.setdefault(_plain(self.values.cell(row, column).value), column)
-            if all(_plain(title) in titles for title in needed):
-                return row, {title: column for title, column in titles.items() if title}
-        wanted = " and ".join(needed)
-        raise SpecError(f"{self.path}, {self.name}: no row has the titles {wanted}{INVALID}")
+        marks = (r for r in rows if _plain(self.values.cell(r, 1).value) == _plain(RESULTS))
+        return next(marks, self.values.max_row + 2)
 
     def labelled(self) -> dict[str, Cell]:
         """By label in column A, the cell in column B."""
-        rows = range(1, self.last_row + 1)
-        return {_plain(self.values.cell(r, 1).value): self.cell(r, 2) for r in reversed(rows)}
+        rows = range(self.results_row - 1, 0, -1)
+        return {_plain(self.values.cell(r, 1).value): self.cell(r, 2) for r in rows}
+
+    def header(self, *needed: str) -> tuple[int, dict[str, int]]:
+        """The row with these column titles, and the column of every title in it."""
+        known = {_plain(title): title for title in KNOWN}
+        for row in range(1, self.results_row):
+            titles: dict[str, int] = {}
+            for column in range(1, self.values.max_column + 1):
+                given = self.values.cell(row, column).value
+                titles.setdefault(known.get(_plain(given), str(given or "").strip()), column)
+            if set(needed) <= set(titles):
+                return row, titles
+        wanted = " and ".join(needed)
+        raise SpecError(f"{self.path}, {self.name}: no row has the titles {wanted}; {EMPTY_ONE}")
+
+    def rows(self, *needed: str, read: Collection[str]) -> Iterator[Mapping[str, Cell]]:
+        """Rows of the table, by title, in which something that is read was entered; no examples."""
+        header, titles = self.header(*needed)
+        for row in range(header + 1, self.results_row):
+            missing = partial(Cell, self.path, f"{self.name}!A{row}")
+            at: defaultdict[str, Cell] = defaultdict(missing)
+            at |= {title: self.cell(row, column) for title, column in titles.items()}
+            example = at["Id"].label.lower().startswith("example")
+            if not example and any(not at[title].empty for title in read):
+                yield at
 
 
 def read_tabs(workbook: bytes, path: Path) -> dict[str, Tab]:
@@ -196,19 +190,18 @@ def read_tabs(workbook: bytes, path: Path) -> dict[str, Tab]:
     try:
         values = openpyxl.load_workbook(io.BytesIO(workbook), data_only=True)
         formulas = openpyxl.load_workbook(io.BytesIO(workbook))
-    except Exception as error:  # openpyxl raises what its parsers happen to raise
-        said = "is no .xlsx workbook, or it is protected by a password"
-        raise SpecError(f"{path}: {said} ({type(error).__name__}: {error})") from error
+    except Exception as error:  # openpyxl raises whatever its parsers raise
+        said = f"is no .xlsx workbook, or has a password ({type(error).__name__}: {error})"
+        raise SpecError(f"{path}: {said}") from error
+    by_title = {_plain(s.title): s for s in values.worksheets}
     found = {}
-    for sheet in values.worksheets:
-        plain = _plain(sheet.title)
-        found[_plain(ALSO.get(plain, plain))] = Tab(path, sheet.title, sheet, formulas[sheet.title])
-    for title in (SPECIFICATION, GENERATION, EVALUATION):
-        if _plain(title) not in found:
-            near = did_you_mean(_plain(title), found)
-            tabs = ", ".join(tab.title for tab in found.values())
-            raise SpecError(f"{path}: there is no tab {title!r}; found {tabs}{near}{INVALID}")
-    return {title: found[_plain(title)] for title in (SPECIFICATION, GENERATION, EVALUATION)}
+    for title, others in TABS.items():
+        sheet = next((by_title[t] for t in map(_plain, (title, *others)) if t in by_title), None)
+        if sheet is None:
+            there = ", ".join(s.title for s in values.worksheets)
+            raise SpecError(f"{path}: there is no tab {title!r}, only {there}; {EMPTY_ONE}")
+        found[title] = Tab(path, sheet.title, sheet, formulas[sheet.title])
+    return found
 
 
 def read_workbook(path: Path) -> Document:
@@ -227,195 +220,154 @@ def read_workbook(path: Path) -> Document:
 class _Reader:
     """Fills the keys of an assessment file from cells."""
 
-    tabs: dict[str, Tab]
+    tabs: Mapping[str, Tab]
+    content: dict[str, Any] = field(default_factory=lambda: {"robustness": {}})
     cells: dict[Place, str] = field(default_factory=lambda: {(): SPECIFICATION})
     notes: list[str] = field(default_factory=list)
-    keys: dict[str, str] = field(default_factory=dict)
-    """By id, the circumstance's key."""
-    names: dict[str, str] = field(default_factory=dict)
+    names: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """By id, the circumstance's key and name."""
 
     def read(self) -> dict[str, Any]:
         """The content of the assessment file."""
-        self.content: dict[str, Any] = {}
-        header, titles = self.tabs[SPECIFICATION].header("Id", "Circumstance")
-        self._note_misspelt(titles)
-        self._settings()
-        self._circumstances(header, titles)
+        for tab, labels in ((SPECIFICATION, LABELS), (EVALUATION, SETTINGS)):
+            labelled = self.tabs[tab].labelled()
+            for label, place in labels.items():
+                cell = labelled.get(_plain(label))
+                if cell is not None:
+                    self._put(place, cell, _setting(cell, place))
+        self._circumstances()
         self._source()
-        self._evaluation()
-        order = ("subject", "data", "circumstances", "exclusive", "confidence")
-        robustness = {"robustness": self.content.get("robustness", {})}
-        return {k: self.content[k] for k in order if k in self.content} | robustness
+        self._epsilon()
+        order = ("subject", "data", "circumstances", "exclusive", "confidence", "robustness")
+        return {key: self.content[key] for key in order if key in self.content}
 
     def _put(self, place: Place, cell: Cell, value: Any) -> None:
         """Fill a key, unless the cell is empty; and remember where it stands."""
         self.cells[place] = cell.where
         self.cells.setdefault(place[:1], cell.where)
-        if value is None or value == "":
+        if value is None or value in ("", []):
             return
         inner: dict[Any, Any] = self.content
         for key in place[:-1]:
             inner = inner.setdefault(key, {})
         inner[place[-1]] = value
 
-    def _note_misspelt(self, titles: dict[str, int]) -> None:
-        absent = [_plain(c) for c in COLUMNS if _plain(c) not in titles]
-        for title in titles:
-            near = did_you_mean(title, absent)
-            if near:
-                self.notes.append(f"{SPECIFICATION}: the column {title!r} is ignored{near}")
-
-    def _settings(self) -> None:
-        """What is assessed, on what."""
-        labelled = self.tabs[SPECIFICATION].labelled()
-        for label, place in LABELS.items():
-            cell = labelled.get(_plain(label))
-            if cell is None:
-                continue
-            if label in ("Goal", "Group"):
-                self._put(place, cell, cell.text(place))
-                continue
-            example = "{task: detection, python: model.py:detect}"
-            example = example if label == "Subject" else "{coco: test.json, images: images}"
-            value = cell.inline(place, example)
-            if value is not None and not isinstance(value, dict):
-                raise cell.refused(place, f"is {cell.value!r}; expected for example {example}")
-            self._put(place, cell, value)
-
-    def _circumstances(self, header: int, titles: dict[str, int]) -> None:
+    def _circumstances(self) -> None:
         """Tasks 1 and 2: a row a circumstance."""
         tab, groups = self.tabs[SPECIFICATION], dict[str, list[str]]()
-        views = [c for t, c in titles.items() if t.startswith(SEEN_BY.lower())]
-        for row, at in self._rows(tab, header, titles, (*COLUMNS, SHORT_NAME)):
-            id_, name = at["Id"].label(), at["Circumstance"].text(("circumstances",))
-            short = at[SHORT_NAME].text(("circumstances",))
-            if not id_ or not name or id_ in self.keys:
-                lacks = "has no id" if not id_ else "has no name"
-                said = f"the id {id_!r} is given twice" if id_ in self.keys else lacks
-                cell = at["Circumstance"] if id_ and not name else at["Id"]
-                raise cell.refused(("circumstances",), f"{said}; a circumstance has both, once")
-            key = circumstance_key(short or name, id_, taken=(MIXTURE, *self.keys.values()))
-            self.keys[id_], self.names[id_] = key, name
+        _, titles = tab.header("Id", "Circumstance")
+        for title in set(titles) - set(KNOWN):
+            near = did_you_mean(title, set(KNOWN) - set(titles))
+            self.notes += [f"{tab.name}: the column {title!r} is not read{near}"] if near else []
+        read = [c for c in (*COLUMNS, SHORT_NAME) if c != "Significance"]
+        for at in tab.rows("Id", "Circumstance", read=read):
+            id_, name = at["Id"], at["Circumstance"].text(("circumstances",))
+            if not id_.label or id_.label in self.names or not name:
+                twice = f"{id_.label!r} is the id of two rows" if id_.label in self.names else ""
+                said = twice or "a row needs an id and the name of a circumstance"
+                raise (id_ if name else at["Circumstance"]).refused(("circumstances",), said)
+            short = at[SHORT_NAME].text(("circumstances",)) or name
+            key = circumstance_key(
+                short, id_.label, [MIXTURE, *(k for k, _ in self.names.values())]
+            )
+            self.names[id_.label] = key, name
             self._circumstance(("circumstances", key), at)
-            group = at["Exclusive group"].label()
-            if group:
-                groups.setdefault(group, []).append(key)
-                place = ("exclusive", list(groups).index(group))
-                self.cells.setdefault(place, at["Exclusive group"].where)
-            for column in views:
-                who = str(tab.values.cell(header, column).value).strip()[len(SEEN_BY) :]
-                self._seen_by(who.strip(), key, tab.cell(row, column))
+            group = at["Exclusive group"]
+            if group.label:
+                groups.setdefault(group.label, []).append(key)
+                place = ("exclusive", list(groups).index(group.label))
+                self.cells.setdefault(place, group.where)
+            for title in (t for t in titles if t.lower().startswith(SEEN_BY.lower())):
+                self._seen_by(title[len(SEEN_BY) :].strip(), key, at[title])
         if groups:
             self.content["exclusive"] = list(groups.values())
-        mixed = [
-            c
-            for c in self.content.get("circumstances", {}).values()
-            if {"transform", "transforms"} & set(c) and "probability" in c
-        ]
-        if len(mixed) > 1:
-            self.content["circumstances"][MIXTURE] = {"mixture": "all"}
+        every = self.content.get("circumstances", {})
+        made = [c for c in every.values() if {"transform", "transforms"} & set(c)]
+        if sum("probability" in c for c in made) > 1:
+            every[MIXTURE] = {"mixture": "all"}
 
-    def _circumstance(self, place: Place, at: dict[str, Cell]) -> None:
+    def _circumstance(self, place: Place, at: Mapping[str, Cell]) -> None:
         """One row: what makes it, how often it is met, and how much it matters."""
         self.cells[place] = at["Circumstance"].where
-        made, cell = at["Transform"].text((*place, "transform")), at["Transform"]
-        if made.startswith(("[", "{")):
-            found = cell.inline((*place, "transform"), "[snow, {motion_blur: 2}]")
-            keys = found if isinstance(found, dict) else {"transforms": found}
-        else:
-            keys = {"transform": made} if made else {"run": False}
-        for key, value in keys.items():
-            self._put((*place, str(key)), cell, value)
+        cell, where = at["Transform"], (*place, "transform")
+        made: Any = {"transform": cell.text(where)} if not cell.empty else {"run": False}
+        if cell.label.startswith(("[", "{")):
+            made = cell.inline(where, "[snow, {motion_blur: 2}]")
+            made = {"transforms": made} if isinstance(made, list) else made
+        for key, value in made.items():
+            self._put((*place, key), cell, value)
         self._put((*place, "levels"), at["Levels"], _levels(at["Levels"], (*place, "levels")))
-        where = (*place, "probability")
-        self._put(where, at["Probability"], at["Probability"].number(where))
-        for factor in SCALES:
-            cell, where = at[factor.capitalize()], (*place, factor)
-            self._put(where, cell, cell.rating(factor, where))
-        self._put((*place, "description"), at["Circumstance"], at["Circumstance"].label())
+        for key, words in {"probability": (), **SCALES}.items():
+            cell, where = at[key.capitalize()], (*place, key)
+            self._put(where, cell, cell.number(where, words))
+        self._put((*place, "description"), at["Circumstance"], at["Circumstance"].label)
 
     def _seen_by(self, who: str, key: str, cell: Cell) -> None:
         """What another point of view calls a circumstance; one may be several there (task 1)."""
         place = ("robustness", "viewpoints", who)
         for what in filter(None, map(str.strip, cell.text(place).split(";"))):
-            views = self.content.setdefault("robustness", {}).setdefault("viewpoints", {})
-            views.setdefault(who, {}).setdefault(what, []).append(key)
+            views = self.content["robustness"].setdefault("viewpoints", {}).setdefault(who, {})
+            views.setdefault(what, []).append(key)
             self.cells.setdefault(place, cell.where)
 
     def _source(self) -> None:
         """Task 3: how often the source data show a circumstance."""
-        tab, read = self.tabs[GENERATION], (FREQUENCY, LOOKED_AT, ESTIMATOR)
-        header, titles = tab.header("Id", FREQUENCY)
-        seen: set[str] = set()
-        for _, at in self._rows(tab, header, titles, read, also=("Id", "Circumstance")):
-            at["Id"].stored(("robustness", "source"))
-            id_ = at["Id"].label()
-            if id_ not in self.keys or id_ in seen:
-                said = "is given twice" if id_ in seen else f"is not in the tab {SPECIFICATION}"
-                raise at["Id"].refused(("robustness", "source"), f"the id {id_!r} {said}")
+        tab, seen = self.tabs[GENERATION], set[str]()
+        for at in tab.rows("Id", FREQUENCY, read=(FREQUENCY, LOOKED_AT, ESTIMATOR)):
+            id_, cell = at["Id"].label, at["Circumstance"]
+            if id_ not in self.names or id_ in seen:
+                said = "is the id of two rows" if id_ in seen else f"is no id of {SPECIFICATION}"
+                raise at["Id"].refused(("robustness", "source"), f"{id_!r} {said}")
             seen.add(id_)
-            name, place = at["Circumstance"], ("robustness", "source", self.keys[id_])
-            if name.value is not None and name.label() != self.names[id_]:
+            key, name = self.names[id_]
+            if cell.label and cell.label != name:
                 self.notes.append(
-                    f"{name.where} calls {id_} {name.label()!r}, the tab {SPECIFICATION} "
-                    f"{self.names[id_]!r}; rows are joined by id"
+                    f"{cell.where}: {cell.label!r} is {name!r} in {SPECIFICATION}; joined by id"
                 )
+            place = ("robustness", "source", key)
             self._put(place, at[FREQUENCY], _source_of(at, place))
 
-    def _evaluation(self) -> None:
-        """Distance, measures and tolerated loss; the area of results holds nothing of a person's."""
-        tab = self.tabs[EVALUATION]
-        for label, cell in tab.labelled().items():
-            place = next((p for name, p in SETTINGS.items() if _plain(name) == label), None)
-            if place is not None:
-                self._put(place, cell, _setting(cell, place))
-        header, titles = tab.header(*PIECES)
-        pieces: list[dict[str, Any]] = []
-        for _, at in self._rows(tab, header, titles, tuple(PIECES)):
+    def _epsilon(self) -> None:
+        """Task 7: the tolerated loss; the area of results below it holds nothing of a person's."""
+        tab, pieces = self.tabs[EVALUATION], list[dict[str, Any]]()
+        for at in tab.rows(*PIECES, read=tuple(PIECES)):
             place = ("robustness", "epsilon", len(pieces))
-            values = {k: at[t].number((*place, k)) for t, k in PIECES.items()}
-            pieces.append({k: v for k, v in values.items() if v is not None})
-            self.cells |= {(*place, k): at[t].where for t, k in PIECES.items()}
-            self.cells.setdefault(place, at["Up to"].where)
+            values = {key: at[title].number((*place, key)) for title, key in PIECES.items()}
+            pieces.append({key: value for key, value in values.items() if value is not None})
+            self.cells |= {(*place, key): at[title].where for title, key in PIECES.items()}
         if pieces:
-            self.content.setdefault("robustness", {})["epsilon"] = pieces
-        for row in range(tab.results_row or tab.values.max_row + 1, tab.values.max_row + 1):
-            for column in range(1, RESULT_COLUMNS + 1):
-                if tab.cell(row, column).formula:
-                    raise tab.cell(row, column).refused(
-                        (), "holds a formula where results are written; move it to the right"
-                    )
-
-    def _rows(
-        self,
-        tab: Tab,
-        header: int,
-        titles: dict[str, int],
-        read: tuple[str, ...],
-        also: tuple[str, ...] = (),
-    ) -> Iterator[tuple[int, dict[str, Cell]]]:
-        """Rows of a table, by title, in which anything of what is read was entered."""
-        for row in range(header + 1, tab.last_row + 1):
-            at = {t: tab.cell(row, titles.get(_plain(t))) for t in (*read, *also)}
-            example = "Id" in at and at["Id"].label().lower().startswith(EXAMPLE)
-            if not example and any(not at[title].empty for title in read):
-                yield row, at
+            self.content["robustness"]["epsilon"] = pieces
+        for row in range(tab.results_row, tab.values.max_row + 1):
+            for cell in (tab.cell(row, column) for column in range(1, RESULT_COLUMNS + 1)):
+                if cell.formula:
+                    said = "holds a formula where results are written; move it to the right"
+                    raise cell.refused((), said)
 
 
-def _levels(cell: Cell, place: Place) -> list[int] | None:
+def _setting(cell: Cell, place: Place) -> Any:
+    """What a cell beside a label says."""
+    key = place[-1]
+    if key in ("significance", "confidence"):
+        return cell.number(place)
+    if key in ("subject", "test", "reference", "calibration") or cell.label.startswith("{"):
+        data = "{coco: test.json, images: images}"
+        return cell.inline(place, "{task: detection, onnx: a.onnx}" if key == "subject" else data)
+    text = cell.text(place)
+    return [word for word in re.split(r"[\s,;]+", text) if word] if key == "measures" else text
+
+
+def _levels(cell: Cell, place: Place) -> list[int]:
     """``1, 2, 3``, or one number."""
     if not isinstance(cell.value, str):
         level = cell.number(place)
-        found = [] if level is None else [level]
-    else:
-        parts = re.split(r"[\s,;]+", cell.text(place))
-        if not all(part.isdigit() for part in parts if part):
-            raise cell.refused(place, f"is {cell.value!r}; expected levels such as 1, 2, 3")
-        found = [int(part) for part in parts if part]
-    return found or None  # type: ignore[return-value]
+        return [] if level is None else [level]  # type: ignore[list-item]
+    parts = re.findall(r"[^\s,;]+", cell.text(place))
+    if not all(part.isdecimal() for part in parts):
+        raise cell.refused(place, f"is {cell.value!r}; expected levels such as 1, 2, 3")
+    return [int(part) for part in parts]
 
 
-def _source_of(at: dict[str, Cell], place: Place) -> Any:
+def _source_of(at: Mapping[str, Cell], place: Place) -> Any:
     """A share, what was found among those looked at, or an estimator."""
     share, size = at[FREQUENCY].number(place), at[LOOKED_AT].number(place)
     estimator = at[ESTIMATOR].text(place)
@@ -424,41 +376,23 @@ def _source_of(at: dict[str, Cell], place: Place) -> Any:
     if estimator:
         return {"estimator": estimator}
     if share is None or not 0 <= share <= 1:
-        hint = f" (did you mean {share / 100:g}?)" if share is not None and share > 1 else ""
-        raise at[FREQUENCY].refused(place, f"a relative frequency from 0 to 1 is expected{hint}")
+        raise at[FREQUENCY].refused(place, "a relative frequency from 0 to 1 is expected")
     if size is None:
         return share
     if size < 1 or size != int(size) or abs(round(share * size) / size - share) > 0.005:
-        raise at[LOOKED_AT].refused(
-            place, f"{share:g} of {size:g} is no whole number of cases; correct one of them"
-        )
-    return {"found": round(share * size), "of": int(size)}
+        said = f"{share:g} of {size:g} is no whole number of cases; correct one of them"
+        raise at[LOOKED_AT].refused(place, said)
+    return {"found": round(share * size), "of": size}
 
 
-def _setting(cell: Cell, place: Place) -> Any:
-    if place[-1] in ("significance", "confidence"):
-        return cell.number(place)
-    text = cell.text(place)
-    if place[-1] == "measures":
-        return [word for word in re.split(r"[\s,;]+", text) if word] or None
-    if text.startswith("{"):
-        return cell.inline(place, "{cw_ssim: {levels: 4}}")
-    return text
-
-
-def circumstance_key(name: str, id_: str, *, taken: Collection[str]) -> str:
-    """The key of a circumstance in the assessment file: its name in short, or its id."""
-    own = _slug(id_) or "x"
-    key = _slug(name)
-    if not key or len(key) > LONGEST_KEY or key in ("clean", "rest"):
-        key = f"c_{own}"
+def circumstance_key(name: str, id_: str, taken: Collection[str]) -> str:
+    """The key of a circumstance in the assessment file: its name, or its id if that is long."""
+    short, own = (re.sub(r"\W+", "_", text.lower()).strip("_") for text in (name, id_))
+    usable = 0 < len(short) <= 40 and short not in ("clean", "rest")
+    key = short if usable else f"c_{own}"
     while key in taken:
         key += f"_{own}"
     return key
-
-
-def _slug(text: str) -> str:
-    return re.sub(r"\W+", "_", text.lower()).strip("_")
 
 
 def _plain(title: Any) -> str:
