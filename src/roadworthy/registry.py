@@ -33,6 +33,7 @@ from typing import Any, NamedTuple, TypeVar
 ROOMS: dict[str, str] = {
     "loaders": "roadworthy.data.loaders",
     "distances": "roadworthy.distances",
+    "set_distances": "roadworthy.distances.sets",
     "measures": "roadworthy.measures",
     "adapters": "roadworthy.subject.adapters",
     "transforms": "roadworthy.cases",

@@ -115,14 +115,17 @@ class Configuration:
                 yield self.row(d, _level(d), "delta_pct", d.module, 100 * d.relative, interval=None)
 
     def wilcoxon(self, methods: Iterable[str]) -> Iterator[Row]:
-        """Tables 8-11, 18-21: the share of rows whose score rose, equal ones half."""
+        """Tables 8-11, 18-21: D, the share of rows whose score rose, equal ones as not risen (as published)."""
         for a in self.found.awareness:
             first = a.against == "clean"
             if a.supervisor not in methods or first != (a.level == 1):
                 continue
             setting = "L1-Ori" if first else f"L{a.level:g}-L{a.level - 1:g}"
             tests = {"p": a.p, "p_holm": a.adjusted}
-            yield self.row(a, setting, a.supervisor, a.module, a.effect, **tests)
+            # The record's interval counts equal ones half.
+            interval = a.interval if a.strict == a.effect else None
+            more = {"interval": interval, **tests}
+            yield self.row(a, setting, a.supervisor, a.module, a.strict, **more)
 
     def overlaps(self) -> Iterator[Row]:
         """Tables 12-15: what the riskiest rows of two modules have in common, in percent."""
@@ -132,12 +135,11 @@ class Configuration:
                 chance = {"by_chance": 100 * o.chance}
                 yield self.row(o, _level(o), method, both, 100 * o.share, **chance)
 
-    def associations(self, method: str, among: Iterable[str], *, error: bool) -> Iterator[Row]:
+    def associations(self, method: str, among: Iterable[str], of: str) -> Iterator[Row]:
         """Tables 16-17, 22-25: rank correlations of scores, of changes, and with the error."""
         for a in self.found.associations:
-            with_error = a.second == "system"
-            if a.method == method and a.supervisor in among and with_error == error:
-                both = a.first if error else f"{a.first}-{a.second}"
+            if a.method == method and a.supervisor in among and a.of == of:
+                both = a.first if of == "error" else f"{a.first}-{a.second}"
                 tests = {"p": a.p, "p_holm": a.adjusted}
                 yield self.row(a, _level(a), a.supervisor, both, a.value, **tests)
 
@@ -170,9 +172,9 @@ class Configuration:
         made: dict[str, Iterable[Row]] = {
             "degradation": self.degradation(), "ood_wilcoxon": self.wilcoxon(OOD),
             "ood_overlap": self.overlaps(), "uncertainty_wilcoxon": self.wilcoxon(UNCERTAINTY),
-            "ood_spearman": self.associations("spearman", OOD, error=False),
-            "uncertainty_kendall": self.associations("kendall", UNCERTAINTY, error=False),
-            "propagation": self.associations("kendall", every, error=True),
+            "ood_spearman": self.associations("spearman", OOD, "scores"),
+            "uncertainty_kendall": self.associations("kendall", UNCERTAINTY, "changes"),
+            "propagation": self.associations("kendall", every, "error"),
             "blame": self.blame(), "rejection": self.rejection(), "rejection_area": self.areas(),
         }  # fmt: skip
         return {name: list(rows) for name, rows in made.items()}
@@ -245,7 +247,10 @@ def findings(c: Configuration, tables: Mapping[str, list[Row]]) -> Iterator[list
 
 
 def _by_module(rows: list[Row], **where: Any) -> dict[str, float]:
+    """The mean of each module over the supervisors that all of them have."""
     names = dict.fromkeys(r.modules for r in rows)
+    shared = [{r.method for r in rows if r.modules == m} for m in names]
+    rows = [r for r in rows if r.method in set.intersection(*shared)]
     found = {m: _mean(rows, modules=m, **where) for m in names}
     return {m: v for m, v in found.items() if not math.isnan(v)}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -407,3 +408,192 @@ def test_in_a_dialogue_the_module_that_hears_wrongly_has_all_blame_and_nothing_i
     assert record.modules == ["nlu", "policy"] and record.rejected == []
     distances = {d.module: d.quantity for d in record.degradation}
     assert distances["nlu"].startswith("distance to its own clean output")
+
+
+def test_a_module_that_fails_leaves_those_beside_it_without_an_answer(tmp_path):
+    stops = (
+        "def rough(image, rng):\n    if image.std() > 25:\n        raise ValueError('too rough')"
+    )
+    source = PARALLEL.replace("def rough(image, rng):", stops)
+    run = assess(write(tmp_path, source, supervisors=[]))
+    record = run.record.sections["modules"]
+    failed = table(run, "noise", 1)["status"] == "failed"
+    assert 10 < failed.sum() < 90
+    for module in ("rough", "fine"):
+        value = found(record, "degradation", level=1, module=module).value
+        assert 0 < value <= 1 - failed.mean()
+    row = found(record, "redundancy", circumstance="noise", level=1)
+    assert failed.mean() <= row.both_fail <= row.errors[1]
+
+
+def test_ties_among_all_conditions_are_broken_at_random(tmp_path):
+    """Constant scores reject at random: what is left is as good as the whole."""
+    source = CHAIN.replace("+ rng.normal(0, 2 + image.std() / 10, 4)", "+ 0 * rng.random()")
+    source = source.replace("+ rng.normal(0, 1)", "+ 0 * rng.random()")
+    noise = {"transform": "gaussian_noise", "levels": [1, 5]}
+    one = AT_BOTH[-1:]
+    run = assess(write(tmp_path, source, supervisors=one, circumstances={"noise": noise}))
+    record = run.record.sections["modules"]
+    row = found(record, "rejected", circumstance="all conditions", strategy="S1", budget=0.2)
+    error = np.concatenate([table(run, "noise", level)["error"] for level in (1, 5)])
+    spread = error.std() * np.sqrt(row.size) / (len(error) - row.size)
+    assert abs(row.value - (1 - error.mean())) < 2 * spread
+    assert row.value != pytest.approx(1 - error[row.size :].mean(), abs=1e-9)
+
+
+def test_the_level_below_is_the_lower_one_in_whatever_order(tmp_path):
+    noise = {"transform": "gaussian_noise", "levels": [5, 1, 3]}
+    path = write(tmp_path, CHAIN, supervisors=AT_BOTH[-1:], circumstances={"noise": noise})
+    run = assess(path)
+    rows = run.record.sections["modules"].awareness
+    assert {r.level for r in rows if r.against == "level below"} == {3, 5}
+    label = run.record.sections["modules"].uncertainty
+    here, below = (table(run, "noise", level)[label] for level in (5, 3))
+    row = found(run.record.sections["modules"], "awareness", against="level below", level=5)
+    assert row.effect == pytest.approx(np.mean(here > below) + np.mean(here == below) / 2)
+
+
+def test_a_score_of_the_whole_system_is_not_its_error(tmp_path):
+    supervisors = [*AT_BOTH[2:], {"vro": {"module": "system", **PASSES}}]
+    record = assess(write(tmp_path, CHAIN, supervisors=supervisors)).record.sections["modules"]
+    assert "judge" in record.uncertainty
+    rows = [a for a in record.associations if a.method == "kendall" and a.level == 5]
+    changes = [(a.first, a.second) for a in rows if a.of == "changes"]
+    assert changes == [("look", "judge"), ("look", "system"), ("judge", "system")]
+    assert [a.first for a in rows if a.of == "error"] == ["look", "judge", "system"]
+
+
+TRACKING = """
+import numpy as np
+from roadworthy import BOXES, FRAMES, TRACKS, Boxes, System, Tracks, function_module
+
+
+def detect(frame, rng):
+    grey = np.asarray(frame, float).mean(-1)
+    if tuple(frame[0, 0]) == (60, 60, 63):
+        raise ValueError("frame 3")
+    ys, xs = np.where(grey > 150)
+    if not len(xs):
+        return Boxes.of([])
+    off = rng.normal(0, 0.5 + grey[grey < 150].std() / 20, 4)
+    return Boxes.of([np.array([xs.min(), ys.min(), xs.max() + 1, ys.max() + 1]) + off], scores=[1])
+
+
+def follow(boxes, rng):
+    moved = boxes.xyxy + rng.normal(0, 0.3, 4)
+    return Tracks.of(np.zeros(len(boxes)), np.ones(len(boxes)), moved)
+
+
+def build():
+    return System(
+        modules={
+            "detector": function_module(detect, outputs={"boxes": BOXES}, mark="1"),
+            "tracker": function_module(follow, outputs={"tracks": TRACKS}, mark="1"),
+        },
+        wires={"detector.frame": "input", "tracker.boxes": "detector.boxes"},
+        output="tracker.tracks",
+        input_kind=FRAMES,
+    )
+"""
+
+
+@pytest.fixture(scope="module")
+def tracking(tmp_path_factory) -> Run:
+    """Five videos of eight frames; in the fourth frame of the first the detector fails on clean data."""
+    from PIL import Image
+
+    folder = tmp_path_factory.mktemp("tracking")
+    for v in range(5):
+        video = folder / "video" / f"v{v}"
+        (video / "img1").mkdir(parents=True)
+        (video / "gt").mkdir()
+        lines = []
+        for f in range(8):
+            frame = np.full((32, 32, 3), 60, np.uint8)
+            frame[8:20, 2 + f : 12 + f] = 220
+            frame[0, 0, 2] = 60 + f if v == 0 else 60
+            Image.fromarray(frame).save(video / "img1" / f"{f + 1:06d}.png")
+            lines.append(f"{f + 1},1,{2 + f},8,10,12,1,1,1")
+        (video / "gt" / "gt.txt").write_text("\n".join(lines) + "\n")
+    supervisors = [{"vro": {"module": m, **PASSES}} for m in ("detector", "tracker", "system")]
+    path = write(
+        folder,
+        TRACKING,
+        supervisors=supervisors,
+        subject={"task": "tracking", "system": "subject.py:build"},
+        data={"test": {"frames": "video"}},
+    )
+    return assess(path)
+
+
+def test_frames_after_a_failure_are_rows_that_cost(tracking):
+    record = tracking.record.sections["modules"]
+    assert record.rows == "40 steps of 5 cases"
+    clean = {d.clean for d in record.degradation if d.module == "system"}
+    (whole,) = [c.area for c in record.curves if (c.circumstance, c.strategy) == ("", "random")]
+    assert list(clean) == [pytest.approx(whole)]
+    assert whole <= 0.8
+
+
+def test_a_score_of_the_whole_system_is_that_of_all_its_frames(tracking):
+    record = tracking.record.sections["modules"]
+    assert "tracker" in record.uncertainty
+    row = found(record, "awareness", module="system", level=5, against="clean")
+    assert (row.pairs, row.missing) == (32, 8)  # the case that failed has no clean score
+
+
+def test_modules_that_answer_step_by_step_are_not_measured(tmp_path):
+    path = write(
+        tmp_path,
+        DIALOGUE,
+        supervisors=[],
+        subject={"task": "dialogue", "system": "subject.py:build"},
+        data={"test": {"dialogue": "goals.json"}},
+        circumstances={},
+        modules={"measured": ["policy"]},
+    )
+    (tmp_path / "goals.json").write_text('[{"id": "g", "goal": {"area": "north"}}]')
+    with pytest.raises(SpecError, match="step by step"):
+        assess(path)
+
+
+@pytest.fixture(scope="module")
+def study():
+    from roadworthy.subject.adapters.loading import resolve_path
+
+    folder = Path(__file__).resolve().parents[2] / "studies" / "systems"
+    return sys.modules[resolve_path("study.py:Configuration", folder).target.__module__]
+
+
+def test_the_study_has_the_published_effect_beside_the_papers(chain, study):
+    record = chain.record.sections["modules"]
+    rows = list(study.Configuration("chain", chain.record).wilcoxon(("vr", "vro")))
+    known = {(r.method, r.modules): r for r in rows if r.at == "L1-Ori"}
+    tied = 0
+    for a in record.awareness:
+        if a.level == 1:
+            assert known[a.supervisor, a.module].value == a.strict
+            tied += a.strict != a.effect
+    assert tied
+
+
+def test_the_study_compares_modules_by_the_supervisors_they_share(study):
+    def row(method, module, value):
+        return study.Row("c", "noise", "1", method, module, value)
+
+    rows = [row("vro", "a", 0.2), row("kde", "a", 0.9), row("vro", "b", 0.4)]
+    assert study._by_module(rows) == {"a": 0.2, "b": 0.4}
+
+
+def test_what_few_cases_and_a_measure_without_oracle_leave_out_is_said(tmp_path):
+    claim = {"id": "REJ", "rejected_error": {"max": 0.9}}
+    options = {"modules": {"budgets": [0.1], "claimed": "S1"}, "claims": [claim]}
+    options |= {"measure": "balanced_accuracy", "circumstances": {}}
+    path = write(tmp_path, CHAIN, supervisors=AT_BOTH[-1:], **options)
+    few = {name: column[:8] for name, column in np.load(tmp_path / "test.npz").items()}
+    np.savez(tmp_path / "test.npz", **few)
+    run = assess(path)
+    record, notes = run.record.sections["modules"], " ".join(run.record.notes)
+    assert {r.strategy for r in record.rejected} == {"S1"} and record.learned_on == ""
+    assert "No strategy `learned`" in notes and "balanced_accuracy is no ratio of sums" in notes
+    assert "less than one case" in str(run.record.claims[0])

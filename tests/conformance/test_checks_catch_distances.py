@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from roadworthy.distances.sets import SetDistance
+
 
 def size(first, second) -> float:
     """How far two numbers are apart, as it should be."""
@@ -78,3 +80,26 @@ def test_a_distance_that_changes_what_it_compares_is_caught(broken):
         return apart
 
     assert "keeps_the_laws_of_a_distance" in broken("distances", greedy, of=("vector",))
+
+
+def test_a_distance_between_sets_that_gives_a_bare_number_or_changes_features_is_caught(broken):
+    rule = "keeps_the_laws_of_a_set_distance"
+
+    def bare(source, target):
+        """Distance of the means."""
+        return float(np.linalg.norm(source.mean(axis=0) - target.mean(axis=0)))
+
+    def sound(source, target):
+        """Distance of the means."""
+        return SetDistance(bare(source, target))
+
+    def greedy(source, target):
+        """Takes the source away."""
+        found = sound(source, target)
+        source[:] = 0
+        return found
+
+    assert broken("set_distances", sound, paired=False) == set()
+    assert broken("set_distances", bare, name="bare", paired=False) == {rule}
+    assert broken("set_distances", greedy, name="greedy", paired=False) == {rule}
+    assert broken("set_distances", sound, name="unsaid") == {rule}

@@ -82,6 +82,7 @@ def test_every_kind_that_a_task_puts_out_has_a_distance_of_its_own():
     assert for_kind("vector") == ["cosine", "standard_deviation"]
     assert {name for name, c in components("distances").items() if not c.traits.get("bounded")} == {
         "cosine",
+        "ssim",
         "standard_deviation",
     }
 

@@ -52,7 +52,8 @@ class Observations:
     notes: Sequence[str] = ()
     """How those that read scores were fitted."""
     searched: Mapping[str, np.ndarray] = field(default_factory=dict)
-    """By ``circumstance@search``: what a search found, a row of numbers a sample."""
+    """By ``circumstance@search``: what a search found, a row of numbers a sample; of reference data
+    ``reference:circumstance@search``."""
     operational: Seen | None = None
     """The answers to operational data, if a section wants them; not measured, since rows may have no label."""
     held: Mapping[tuple[str, tuple[str, ...]], Observed] = field(default_factory=dict)
@@ -105,7 +106,8 @@ def observe_all(
     for condition in plan.conditions:
         if condition.search is not None:
             parts = [trace[SYSTEM] for _, trace in supervisors.chunks(condition)]
-            searched[condition.name] = np.asarray(concatenate(parts).output, dtype=np.float64)
+            about = "reference:" * (condition.role == "reference") + condition.name
+            searched[about] = np.asarray(concatenate(parts).output, dtype=np.float64)
             show.advance(1)
         elif condition.held:
             held[condition.name, condition.held] = observe(plan, condition, supervisors).observed

@@ -43,6 +43,7 @@ _OWN: dict[str, tuple[Rule, ...]] = {
     "measures": measures.RULES,
     "reports": reports.RULES,
     "sections": sections.RULES,
+    "set_distances": distances.SET_RULES,
     "sources": sources.RULES,
     "supervisors": supervisors.RULES,
     "transforms": transforms.RULES,

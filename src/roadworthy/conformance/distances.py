@@ -1,6 +1,7 @@
 """Distances: 0 between equal values, the same both ways, never negative, values never changed.
 
-A distance between kinds of which no two values can be made up is tried on equal values alone.
+A distance between kinds of which no two values can be made up is tried on equal values alone. A
+distance between data sets gives a `SetDistance`: sets that moved apart are farther than 0.
 
 >>> from roadworthy.registry import get
 >>> list(keeps_the_laws_of_a_distance(get("distances", "iou")))
@@ -19,9 +20,12 @@ import numpy as np
 from roadworthy.conformance.items import PAIRS, drawn_answers, of_kind, same
 from roadworthy.conformance.rule import Rule, required_parameters
 from roadworthy.data.values import KINDS
+from roadworthy.distances.sets import SetDistance
 from roadworthy.registry import Component, components
 
 TOLERANCE = 1e-9
+SIDE = 161
+"""Pixels of a side that every distance between images must accept (five scales of windows of 11)."""
 
 
 def declares_what_it_compares(component: Component) -> Iterator[str]:
@@ -46,7 +50,7 @@ def equal_values_are_at_distance_zero(component: Component) -> Iterator[str]:
     """A value and a copy of it."""
     distance = component.bind()
     for kind in component.traits.get("of", ()):
-        for value in (*of_kind(kind), *_drawn(kind)):
+        for value in (*map(_large, of_kind(kind)), *_drawn(kind)):
             found = distance(value, copy.deepcopy(value))
             if not abs(found) <= TOLERANCE:
                 yield f"two equal {kind} are {found!r} apart"
@@ -90,6 +94,9 @@ def _pairs(component: Component) -> Iterator[tuple[str, Any, Any]]:
 
 def _drawn(kind: str) -> list[Any]:
     """Some values of a kind, of one shape if it has any; none of kinds that no case has."""
+    if kind == "image":
+        rng = np.random.default_rng(0)
+        return [rng.integers(0, top, (SIDE, SIDE), dtype=np.uint8) for top in (90, 180, 255)]
     for output, target in PAIRS:
         cases = drawn_answers(output, target, seed=0)
         if cases is not None and kind in (output, target):
@@ -97,6 +104,32 @@ def _drawn(kind: str) -> list[Any]:
     return []
 
 
+def _large(value: Any) -> Any:
+    """An image repeated until it is large enough; other values as they are."""
+    if not isinstance(value, np.ndarray) or value.ndim < 2:
+        return value
+    times = [-(-SIDE // side) for side in value.shape[:2]]
+    return np.tile(value, (*times, 1)[: value.ndim])
+
+
+def keeps_the_laws_of_a_set_distance(component: Component) -> Iterator[str]:
+    """A finite float, 0 or more; it says whether it needs pairs; features stay as they are."""
+    if not isinstance(component.traits.get("paired"), bool):
+        yield "it does not say paired=True or paired=False"
+    rng = np.random.default_rng(0)
+    source = rng.normal(size=(12, 3))
+    target = 2 + rng.normal(size=(12, 3))
+    before = source.copy(), target.copy()
+    found = component.bind()(source, target)
+    if not isinstance(found, SetDistance) or not isinstance(found.value, float):
+        yield f"it gave {found!r}; a SetDistance with a float was expected"
+    elif not (np.isfinite(found.value) and found.value > 0):
+        yield f"two different sets are {found.value!r} apart; a finite number above 0 was expected"
+    if not same(before, (source, target)):
+        yield "it changed the features that it was given"
+
+
+SET_RULES: tuple[Rule, ...] = (keeps_the_laws_of_a_set_distance,)
 RULES: tuple[Rule, ...] = (
     declares_what_it_compares,
     equal_values_are_at_distance_zero,

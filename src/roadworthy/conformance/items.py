@@ -111,9 +111,8 @@ def _found_boxes(rng: np.random.Generator) -> Answered:
     def some(n: int, *, scored: bool) -> Boxes:
         corner = rng.integers(0, 12, (n, 2)).astype(float)
         corners = np.hstack([corner, corner + rng.integers(4, 9, (n, 2))])
-        return Boxes.of(
-            corners, rng.integers(0, 2, n), rng.integers(0, 10, n) / 10 if scored else None
-        )
+        # No equal scores: COCO takes those in the order of the cases.
+        return Boxes.of(corners, rng.integers(0, 2, n), rng.random(n) if scored else None)
 
     targets = [some(int(rng.integers(1, 4)), scored=False) for _ in range(N)]
     return Answered(

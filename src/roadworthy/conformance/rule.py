@@ -52,6 +52,7 @@ POSITIONAL: dict[str, tuple[str, ...]] = {
     "attacks": ("images", "labels", "query", "rngs"),
     "sources": ("like", "rng"),
     "distances": ("first", "second"),
+    "set_distances": ("source", "target"),
     "measures": ("outputs", "targets"),
     "estimators": ("counts", "calibrated"),
     "failure_estimators": ("margin", "law", "rng"),

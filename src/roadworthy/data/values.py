@@ -24,7 +24,7 @@ import itertools
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -38,19 +38,24 @@ class Boxes:
 
     A true object with `ignore` is a region that is not judged: it cannot be missed, and detections
     in it are not false (COCO's crowds; objects of which a transform leaves too little to see).
+    `area` says in pixels how large objects are if that is not their boxes' area (COCO: that of the
+    segmentation).
     """
 
     xyxy: np.ndarray
     labels: np.ndarray
     scores: np.ndarray
     ignore: np.ndarray = None  # type: ignore[assignment]
+    area: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         if self.ignore is None:
             object.__setattr__(self, "ignore", np.zeros(len(self.xyxy), dtype=bool))
 
     @classmethod
-    def of(cls, xyxy: Any, labels: Any = None, scores: Any = None, ignore: Any = None) -> Boxes:
+    def of(
+        cls, xyxy: Any, labels: Any = None, scores: Any = None, ignore: Any = None, area: Any = None
+    ) -> Boxes:
         """Boxes from anything array-like; labels default to 0, scores to 1 and ignore to False."""
         corners = np.asarray(xyxy, dtype=np.float64).reshape(-1, 4)
         n = len(corners)
@@ -61,10 +66,17 @@ class Boxes:
             else np.asarray(labels, dtype=np.int64).reshape(-1),
             np.ones(n) if scores is None else np.asarray(scores, dtype=np.float64).reshape(-1),
             None if ignore is None else np.asarray(ignore, dtype=bool).reshape(-1),  # type: ignore[arg-type]
+            None if area is None else np.asarray(area, dtype=np.float64).reshape(-1),
         )
 
     def __len__(self) -> int:
         return len(self.xyxy)
+
+    @property
+    def areas(self) -> np.ndarray:
+        """How large each is in pixels."""
+        sides = self.xyxy[:, 2:] - self.xyxy[:, :2]
+        return sides[:, 0] * sides[:, 1] if self.area is None else self.area
 
 
 @dataclass(frozen=True)
@@ -399,11 +411,34 @@ class _Boxes(_Rows):
     type, columns = Boxes, ("xyxy", "labels", "scores", "ignore")
     right = "boxes are a dict with boxes (x1 y1 x2 y2), labels, scores, or roadworthy.Boxes"
 
+    def problem(self, item: Any) -> str | None:
+        problem = super().problem(item)
+        area = getattr(item, "area", None)
+        if problem is not None or area is None:
+            return problem
+        if len(area) != len(item):
+            return f"has {len(item)} boxes and {len(area)} areas"
+        return None if (np.isfinite(area) & (area >= 0)).all() else "has an area below 0 or NaN"
+
+    def pack(self, items: Sequence[Any]) -> Parts:
+        parts = super().pack(items)
+        if any(i is not None and i.area is not None for i in items):
+            areas = [i.areas for i in items if i is not None]
+            parts["area"] = np.concatenate([np.zeros(0), *areas])
+        return parts
+
+    def unpack(self, parts: Parts) -> Sequence[Any]:
+        boxes = super().unpack(parts)
+        if "area" not in parts:
+            return boxes
+        places = spans_between(parts["offsets"])
+        return [replace(b, area=parts["area"][s]) for b, s in zip(boxes, places, strict=True)]
+
     def read(self, item: Any) -> Any:
         """A dict with boxes, labels and scores, or rows of x1 y1 x2 y2 [score [label]]."""
         if isinstance(item, Mapping):
             corners = _corners(item)
-            parts = [as_array(item.get(k)) for k in ("labels", "scores", "ignore")]
+            parts = [as_array(item.get(k)) for k in ("labels", "scores", "ignore", "area")]
             return item if corners is None else _made(Boxes.of, item, corners, *parts)
         table = None if isinstance(item, Boxes) else _table(item, 4, 5, 6)
         if table is None:

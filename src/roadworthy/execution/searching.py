@@ -16,6 +16,7 @@ from roadworthy.cases.circumstance import Circumstance
 from roadworthy.cases.generators import Attack
 from roadworthy.cases.transform import at_strength
 from roadworthy.execution.cells import asked_again, unastuteness
+from roadworthy.execution.pictures import PICTURES, pictures
 from roadworthy.execution.plan import Chunk, Plan
 from roadworthy.measures.failure import failures
 from roadworthy.measures.scored import none_if_failed
@@ -106,5 +107,6 @@ SEARCHES: dict[str, Callable[[Plan, Chunk, Sequence[str]], Trace]] = {
     "breaks_at": breaks_at,
     "asked_again": asked_again,
     "unastuteness": unastuteness,
+    PICTURES: pictures,
 }
 """The searches that sections may want."""

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from roadworthy.analysis.systems import awareness, blame, propagation, rejection
+from roadworthy.measures.regression import rmse
 from roadworthy.measures.scored import Scored, complement
 from roadworthy.measures.speech import wer
 
@@ -365,3 +366,123 @@ def test_distance_to_the_clean_output_of_answers_that_fail():
         get("distances", "bleu"), ["go left", "stop", None], ["go left", None, "x"]
     )
     assert found[:2].tolist() == [0.0, 1.0] and math.isnan(found[2])
+
+
+def test_a_root_of_what_is_left_is_never_of_less_than_nothing():
+    """Sums of squares less all of them are not always 0."""
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        truth = rng.integers(0, 5, 60).astype(float)
+        said = truth + np.where(rng.random(60) < 0.3, rng.normal(0, 1, 60), 0.0)
+        order = np.argsort(-np.abs(said - truth))
+        found = rejection.rejections(rmse(said, truth), {"S1": order}, budgets=[0.4], rng=rng)
+        assert found.at[0].value == 0.0 <= found.at[0].interval.high
+
+
+def balanced(right, labels):
+    """The mean over classes of the share that is right: no ratio of sums."""
+
+    def weighted(weights):
+        shares = [np.average(right[rows], weights=weights[rows]) for rows in rows_of_classes
+                  if weights[rows].sum() > 0]  # fmt: skip
+        return float(np.mean(shares)) if shares else math.nan
+
+    rows_of_classes = [labels == c for c in np.unique(labels)]
+    return Scored(1.0 - right, right < 0.5, "free", weighted)
+
+
+def test_a_measure_whose_oracle_is_not_known_has_no_share_of_it():
+    rng = np.random.default_rng(4)
+    scored = balanced((rng.random(30) < 0.6).astype(float), (rng.random(30) < 0.15).astype(int))
+    orders = {"S1": rng.permutation(30), "S2": rng.permutation(30)}
+    found = rejection.rejections(scored, orders, budgets=[0.1], rng=rng, resamples=10)
+    assert {r.strategy for r in found.at} == {"S1", "S2"}
+    assert all(math.isnan(r.of_oracle) for r in found.at)
+    assert {c.strategy for c in found.curves} == {"S1", "S2", "random"}
+    most = max(found.at, key=lambda r: r.value)
+    assert found.best(0.1) == (most if most.value > found.whole + 1e-12 else None)
+
+
+def test_an_oracle_that_loses_is_no_yardstick_and_no_gain_has_no_best():
+    assert math.isnan(rejection._share(0.8, 0.7, 0.75, "higher"))
+    assert rejection._share(0.8, 0.85, 0.9, "higher") == pytest.approx(0.5)
+    right = Scored.proportion(np.ones(40))
+    found = rejection.rejections(
+        right, {"S1": np.arange(40)}, budgets=[0.1], rng=np.random.default_rng(0), resamples=5
+    )
+    assert found.best(0.1) is None
+
+
+def test_one_failure_is_not_found_by_the_combination_that_was_not_learned():
+    rng = np.random.default_rng(0)
+    columns = {"a": rng.random(100), "b": rng.random(100)}
+    marks = np.arange(100) == 17
+    assert np.isnan(rejection.learned_scores(columns, marks, np.arange(100), rng=rng)).all()
+
+
+@pytest.mark.parametrize("ours", [propagation.kendall, awareness.spearman])
+@pytest.mark.parametrize("count", [5, 25, 50, 100])
+def test_a_perfect_correlation_has_the_p_value_of_the_order_of_groups(ours, count):
+    rng = np.random.default_rng(0)
+    x = np.repeat(rng.normal(size=count), 4)
+    found = ours(x, 2 * x + 1, np.arange(4 * count) // 4)
+    assert found.value == pytest.approx(1.0)
+    assert found.p == pytest.approx(2 / math.factorial(count), rel=1e-6, abs=0)
+    assert found.interval.low < found.value - 0.01
+    one = np.arange(count) == 3  # equal groups may change places: 1 in `count`, in two directions
+    assert ours(one, one, np.arange(count)).p == pytest.approx(min(1, 2 / count))
+
+
+@pytest.mark.parametrize("ours", [propagation.kendall, awareness.spearman])
+def test_two_neighbours_that_change_places_do_not_hide_a_correlation(ours):
+    for seed in range(20):
+        x = np.random.default_rng(seed).normal(size=100)
+        y, pair = x.copy(), np.argsort(x)[seed : seed + 2]
+        y[pair] = y[pair[::-1]]
+        found = ours(x, y, np.arange(100) // 2)
+        assert found.p < 1e-6 and found.interval.low > 0.5
+
+
+@pytest.mark.parametrize("noise", [0.05, 1, 5])
+@pytest.mark.parametrize("rounded", [False, True])
+def test_the_influence_of_cases_gives_the_standard_error_of_a_jackknife(noise, rounded):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=200)
+    y = x + noise * rng.normal(size=200)
+    x, y = (np.round(x), np.round(y)) if rounded else (x, y)
+    every = np.arange(200)
+    left = [stats.spearmanr(x[every != i], y[every != i]).statistic for i in every]
+    error = math.sqrt(199 * np.var(left)) / (1 - stats.spearmanr(x, y).statistic ** 2)
+    ends = awareness.spearman(x, y).interval
+    spread = (math.atanh(ends.high) - math.atanh(ends.low)) / 2
+    assert spread == pytest.approx(stats.t.ppf(0.975, 199) * error, rel=0.1)
+
+
+def test_the_oracle_rejects_among_all_that_are_drawn():
+    """Without the one bad video the worst cases are far down in the order."""
+    rng = np.random.default_rng(1)
+    groups = np.repeat(np.arange(10), 400)
+    errors = rng.binomial(5, 0.1, 4000).astype(float)
+    errors[groups == 0] = rng.integers(4, 8, 400)
+    scored = Scored.ratio(
+        errors, np.full(4000, 5.0), error=errors / 5, failure=errors > 2, better="lower"
+    )
+    order = rejection.oracle_orders(scored, [40])[0]
+    weights = np.where(groups == 0, 0.0, np.where(groups == 1, 2.0, 1.0))
+    (value,) = rejection._Resampling(scored, order, [0.01]).values(weights)[1]
+    left = np.sort(np.repeat(errors, weights.astype(int)))[: 4000 - 40]
+    assert value == pytest.approx(left.sum() / (5 * len(left)))
+
+
+def test_the_area_of_a_draw_is_that_of_its_rows_however_many():
+    rng = np.random.default_rng(2)
+    groups = np.repeat(np.arange(8), [5, 5, 5, 5, 5, 5, 5, 165])
+    risk = rng.random(200)
+    wrong = (rng.random(200) < risk).astype(float)
+    scored, order = Scored.proportion(1 - wrong, better="lower"), np.argsort(-risk)
+    made = rejection._Resampling(scored, order, [0.05], rejection.grid_sizes(200))
+    for many in (0, 3):  # draws with the large group, and without it
+        weights = np.where(groups == 7, many, 1).astype(float)
+        rows = np.repeat(order, weights[order].astype(int))
+        exact = np.mean([wrong[rows[k:]].mean() for k in range(len(rows))])
+        assert made.values(weights)[0] == pytest.approx(exact, abs=0.012)

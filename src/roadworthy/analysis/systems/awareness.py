@@ -33,6 +33,8 @@ FEW_GROUPS = 50
 """Groups up to which a standard error is a jackknife: with ten, influence alone is too small."""
 EXACT_GROUPS = 12
 """Groups up to which all signs are counted."""
+PERFECT = 1 - 1e-12
+"""A correlation above it is 1 but for rounding."""
 EXACT = 50
 """Pairs up to which the p-value of the signed-rank test is exact, unless some are tied."""
 
@@ -168,13 +170,15 @@ def spearman(
     n = len(x)
     ranks = [(rankdata(v) - 0.5) / n for v in (x, y)]
     a, b = ((r - 0.5) / r.std() for r in ranks)
-    from_ranks = _above(x, b) / ranks[0].std() + _above(y, a) / ranks[1].std()
+    # A case moves the ranks of others, which moves the covariance and both variances.
+    from_ranks = _above(x, b - value * a) / ranks[0].std()
+    from_ranks += _above(y, a - value * b) / ranks[1].std()
     influence = a * b + from_ranks - value / 2 * (a**2 + b**2)
 
     def without(rows: np.ndarray) -> float:
         return float(spearmanr(x[rows], y[rows]).statistic)
 
-    interval, p = correlation_test(value, influence, own, confidence, without)
+    interval, p = correlation_test(value, x, influence, own, confidence, without)
     return Association(value, _p(found.pvalue) if own is None else p, interval, n, missing)
 
 
@@ -199,6 +203,7 @@ def pairwise(
 
 def correlation_test(
     value: float,
+    x: Floats,
     influence: Floats,
     groups: Floats | None,
     confidence: float,
@@ -207,14 +212,16 @@ def correlation_test(
     """The interval of a correlation, Student's t on Fisher's scale, and its two-sided p-value.
 
     The standard error comes from leaving out one group at a time (`without` computes the correlation
-    of some rows), or, if there are many groups, from the influence of each case.
+    of some rows), or, if there are many groups, from the influence of each case. A perfect
+    correlation has none: its p-value is that of the order of the groups, and its interval is unknown.
     """
     from scipy.special import stdtr, stdtrit
 
-    codes, count = group_codes(groups, len(influence))
-    if count < 3 or abs(value) >= 1.0:
+    codes, count = group_codes(groups, len(x))
+    if count < 3 or abs(value) > PERFECT:
         unknown = f"fisher, {count} groups: the variance is unknown"
-        return Interval(-1.0, 1.0, confidence, unknown), 1.0
+        p = _same_order(x, codes) if count >= 3 else 1.0
+        return Interval(-1.0, 1.0, confidence, unknown), p
     few = groups is not None and count <= FEW_GROUPS
     error = _jackknife(codes, count, without) if few else math.nan
     method = f"fisher, {count} groups left out in turn"
@@ -232,10 +239,21 @@ def correlation_test(
 
 
 def _jackknife(codes: np.ndarray, count: int, without: Callable[[np.ndarray], float]) -> float:
-    """The standard error on Fisher's scale; not finite if a correlation is undefined or 1."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        left = np.arctanh([without(codes != g) for g in range(count)])
-        return float(np.sqrt((count - 1) * left.var()))
+    """The standard error on Fisher's scale; NaN if a correlation is undefined or 1."""
+    left = np.array([without(codes != g) for g in range(count)])
+    if not (np.abs(left) <= PERFECT).all():
+        return math.nan
+    return float(np.sqrt((count - 1) * np.arctanh(left).var()))
+
+
+def _same_order(x: Floats, codes: np.ndarray) -> float:
+    """How likely groups in random order correlate perfectly, in either direction: equal groups may change places."""
+    from scipy.special import gammaln
+    from scipy.stats import rankdata
+
+    means = np.bincount(codes, weights=rankdata(x)) / np.bincount(codes)
+    _, equal = np.unique(means.round(9), return_counts=True)
+    return min(1.0, 2 * math.exp(gammaln(equal + 1).sum() - gammaln(len(means) + 1)))
 
 
 def _constant(x: Floats) -> bool:

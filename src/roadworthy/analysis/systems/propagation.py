@@ -72,7 +72,7 @@ def kendall(
     def without(rows: np.ndarray) -> float:
         return float(kendalltau(x[rows], y[rows], variant="b").statistic)
 
-    interval, p = correlation_test(value, influence, own, confidence, without)
+    interval, p = correlation_test(value, x, influence, own, confidence, without)
     return Association(value, float(found.pvalue) if own is None else p, interval, n, missing)
 
 

@@ -137,7 +137,7 @@ def curve(scored: Scored, order: Order, sizes: Sequence[int] | None = None) -> F
 
 
 def oracle_orders(scored: Scored, sizes: Sequence[int]) -> list[Order]:
-    """For each size an order whose first so many cases are the best to reject.
+    """For each size an order whose first so many cases are the best to reject; none for a free measure.
 
     With equal denominators one order serves all sizes. Else Dinkelbach: with the ratio r of what is
     left, the cases that lift it most are those with the largest numerator - r x denominator;
@@ -145,7 +145,7 @@ def oracle_orders(scored: Scored, sizes: Sequence[int]) -> list[Order]:
     """
     parts = _parts(scored)
     if parts is None:
-        return [np.argsort(-scored.error, kind="stable")] * len(sizes)
+        return []
     above, below = parts
     sign = 1.0 if _larger_is_worse(scored) else -1.0
     if len(above) and (below == below[0]).all():
@@ -157,7 +157,8 @@ def oracle_orders(scored: Scored, sizes: Sequence[int]) -> list[Order]:
 def oracle_values(scored: Scored, sizes: Sequence[int]) -> Floats:
     """The measure of what is left after the best rejection of each size."""
     parts = _parts(scored)
-    if parts is None or (len(scored) and (parts[1] == parts[1][0]).all()):
+    assert parts is not None, "a free measure has no oracle"
+    if len(scored) and (parts[1] == parts[1][0]).all():
         return curve(scored, oracle_orders(scored, [0])[0], sizes)
     sign = 1.0 if _larger_is_worse(scored) else -1.0
     ratios = _best_ratios(*parts, sizes, sign)
@@ -223,7 +224,7 @@ class Rejected(NamedTuple):
     gain: float
     """Relative to the measure of all, positive is better; NaN if that is not above 0."""
     of_oracle: float
-    """How much of what the oracle gains it gains; NaN if the oracle gains nothing."""
+    """How much of what the oracle gains it gains; NaN if the oracle gains nothing or is not known."""
     interval: Interval
     """Of the value."""
     of_oracle_interval: Interval
@@ -248,16 +249,14 @@ class Rejections:
     curves: Sequence[RejectionCurve]
     whole: float
     """The measure of all cases."""
+    better: str
 
     def best(self, budget: float) -> Rejected | None:
         """The strategy that gains most at a budget; of equals the first. It is chosen on these cases, which flatters it."""
-        known = [r for r in self.at if r.budget == budget and not math.isnan(r.value)]
-        known = [r for r in known if r.strategy != ORACLE]
-        return max(
-            known,
-            key=lambda r: r.of_oracle if r.of_oracle == r.of_oracle else -math.inf,
-            default=None,
-        )
+        sign = 1.0 if self.better == "higher" else -1.0
+        known = [r for r in self.at if r.budget == budget and r.strategy != ORACLE]
+        gaining = [r for r in known if sign * (r.value - self.whole) > 1e-12]
+        return max(gaining, key=lambda r: sign * r.value, default=None)
 
 
 def rejections(
@@ -280,13 +279,14 @@ def rejections(
     codes, count = group_codes(groups, n)
     best = oracle_orders(scored, sizes)
     made = {name: _Resampling(scored, order, budgets, grid) for name, order in orders.items()}
-    top = [_Resampling(scored, order, [b]) for b, order in zip(budgets, best, strict=True)]
+    top = [_Resampling(scored, order, [b]) for b, order in zip(budgets, best, strict=False)]
     drawn: list[tuple[float, dict[str, tuple[float, Floats]]]] = []
     for _ in range(resamples if count > 1 else 0):
         draw = np.bincount(rng.integers(0, count, count), minlength=count)
         weights = draw[codes].astype(np.float64)
         found = {name: m.values(weights) for name, m in made.items()}
-        found[ORACLE] = (math.nan, np.concatenate([m.values(weights)[1] for m in top]))
+        known = [m.values(weights)[1] for m in top] or [np.full(len(sizes), math.nan)]
+        found[ORACLE] = (math.nan, np.concatenate(known))
         drawn.append((_whole(scored, weights), found))
 
     def between(estimate: float, values: Iterable[float]) -> Interval:
@@ -295,15 +295,16 @@ def rejections(
         return Resampled(estimate, known, lost, count, None).interval(confidence=confidence)
 
     at, curves = [], []
-    best_values = [float(curve(scored, o, [k])[0]) for o, k in zip(best, sizes, strict=True)]
-    for name in (*orders, ORACLE):
+    best_values = [float(curve(scored, o, [k])[0]) for o, k in zip(best, sizes, strict=False)]
+    best_values = best_values or [math.nan] * len(sizes)
+    for name in (*orders, ORACLE) if best else orders:
         for i, (budget, size) in enumerate(zip(budgets, sizes, strict=True)):
             own = (
                 best_values[i] if name == ORACLE else float(curve(scored, orders[name], [size])[0])
             )
             value = own if size else math.nan
-            share = _share(whole, value, best_values[i])
-            shares = (_share(w, f[name][1][i], f[ORACLE][1][i]) for w, f in drawn)
+            share = _share(whole, value, best_values[i], scored.better)
+            shares = (_share(w, f[name][1][i], f[ORACLE][1][i], scored.better) for w, f in drawn)
             interval = between(value, (f[name][1][i] for _, f in drawn))
             of_oracle = between(share, shares)
             gain = _gain(whole, value, scored.better)
@@ -313,12 +314,13 @@ def rejections(
         exact = area(shown, grid) if _parts(scored) is None else area(curve(scored, order))
         interval = between(exact, (f[name][0] for _, f in drawn))
         curves.append(RejectionCurve(name, tuple(grid), tuple(shown.tolist()), exact, interval))
-    least = oracle_values(scored, grid)
-    curves.append(
-        RejectionCurve(ORACLE, tuple(grid), tuple(least.tolist()), area(least, grid), None)
-    )
+    if best:
+        least = oracle_values(scored, grid)
+        curves.append(
+            RejectionCurve(ORACLE, tuple(grid), tuple(least.tolist()), area(least, grid), None)
+        )
     curves.append(RejectionCurve(RANDOM, tuple(grid), (whole,) * len(grid), whole, None))
-    return Rejections(at, curves, whole)
+    return Rejections(at, curves, whole, scored.better)
 
 
 def _whole(scored: Scored, weights: np.ndarray) -> float:
@@ -342,22 +344,26 @@ class _Resampling:
 
     @cached_property
     def _ordered(self) -> list[Floats]:
-        return [part[self.order[: self._reach]] for part in _parts(self.scored) or ()]
+        return [part[self.order] for part in _parts(self.scored) or ()]
 
     @cached_property
     def _reach(self) -> int:
-        """Cases of the order among which all that is rejected will be: a few times the largest budget."""
+        """Cases of the order among which all that is rejected will mostly be: a few times the largest budget."""
         n = len(self.order)
         return n if self.grid else min(n, 4 * top_size(n, max(self.budgets)) + 100)
 
     def values(self, weights: np.ndarray) -> tuple[float, Floats]:
         """The area, and the values at the budgets."""
-        drawn = weights[self.order[: self._reach]]
-        upto = np.cumsum(drawn)
-        total = int(weights.sum())
+        n, total = len(self.order), int(weights.sum())
+        # Groups differ in size: of more cases more are rejected.
         sizes = np.array(
-            [top_size(total, b) for b in self.budgets] + [min(k, total - 1) for k in self.grid]
+            [top_size(total, b) for b in self.budgets] + [k * total // n for k in self.grid]
         )
+        for reach in (self._reach, n):
+            drawn = weights[self.order[:reach]]
+            upto = np.cumsum(drawn)
+            if upto[-1] >= sizes.max():
+                break
         # A case that is drawn twice may be rejected once.
         places = np.minimum(np.searchsorted(upto, sizes, "left"), len(upto) - 1)
         partly = sizes - upto[places] + drawn[places]
@@ -371,10 +377,11 @@ class _Resampling:
             edges, at = np.unique(np.r_[0, places], return_inverse=True)
             left = []
             for part, ordered in zip(parts, self._ordered, strict=True):
-                counted = drawn * ordered
+                counted = drawn * ordered[: len(drawn)]
                 upto_edges = np.r_[0.0, np.cumsum(np.add.reduceat(counted, edges)[:-1])]
                 gone = upto_edges[at[1:]] + partly * ordered[places]
-                left.append(float(weights @ part) - gone)
+                # Rounding must not leave less than nothing.
+                left.append(np.maximum(float(weights @ part) - gone, 0.0))
             found = _value(self.scored, left[0], left[1])
         k = len(self.budgets)
         return area(found[k:], self.grid) if self.grid else math.nan, found[:k]
@@ -386,9 +393,9 @@ class _Resampling:
         return self.scored.weighted(left)
 
 
-def _share(whole: float, value: float, best: float) -> float:
+def _share(whole: float, value: float, best: float, better: str) -> float:
     gained = best - whole
-    if math.isnan(gained) or abs(gained) <= 1e-12:
+    if not (gained if better == "higher" else -gained) > 1e-12:
         return math.nan
     return (value - whole) / gained
 
@@ -414,7 +421,8 @@ def learned_scores(
 ) -> Floats:
     """A combination of scores for every case, learned on other groups of cases (cross-fitting).
 
-    NaN if the cases to learn from are all of one sort.
+    NaN if the cases to learn one of the combinations from are all of one sort: only some cases
+    without a score, which is the riskiest, would say where the failures are.
     """
     codes, count = group_codes(clusters, len(marks))
     folds = min(FOLDS, count)
@@ -424,9 +432,10 @@ def learned_scores(
     found = np.full(len(marks), np.nan)
     for i in range(folds):
         fusion = fitted_fusion(columns, marks, fold != i, rng=rng)
+        if fusion is None:
+            return np.full(len(marks), np.nan)
         rows = fold == i
-        if fusion is not None and rows.any():
-            found[rows] = fusion.score({m: c[rows] for m, c in columns.items()})
+        found[rows] = fusion.score({m: c[rows] for m, c in columns.items()})
     return found
 
 

@@ -39,6 +39,8 @@ from roadworthy.cases.circumstance import Condition
 from roadworthy.cases.generators import Attack
 from roadworthy.claims import Quantity
 from roadworthy.data.seeds import generator
+from roadworthy.data.seeds import key as seed_key
+from roadworthy.data.values import FRAMES
 from roadworthy.execution.plan import Extra, Plan, Supervision, Wants, output_kind
 from roadworthy.finding import About, Evidence, Finding
 from roadworthy.measures.scored import Scored, none_if_failed, put_together
@@ -139,7 +141,7 @@ class AssociationRecord(_Place):
     first: str
     second: str
     method: Literal["spearman", "kendall"]
-    of: Literal["scores", "changes"]
+    of: Literal["scores", "changes", "error"]
     value: Number
     p: Number
     adjusted: Number
@@ -245,6 +247,11 @@ class Modules(Section):
                     ("modules", key),
                     f"there is no supervisor {getattr(spec, key)!r}; there are: {', '.join(labels) or 'none'}",
                 )
+        if spec.measured and plan.subject.stepwise:
+            raise plan.spec.error(
+                ("modules", "measured"),
+                "modules that answer step by step have no measure of a case; leave it out",
+            )
         for name in spec.measured or ():
             if name not in plan.subject.modules:
                 names = ", ".join(plan.subject.modules)
@@ -301,7 +308,7 @@ class Modules(Section):
                     "values": list(c.values),
                 }
                 record.curves.append(CurveRecord(**place, **fields, cases=len(name)))
-        return Result(record, view.findings(record), notes=view.notes())
+        return Result(record, view.findings(record), notes=view.notes(record))
 
     def evidence(
         self, claim: ClaimSpec, plan: Plan, observed: Observations, result: Result
@@ -317,6 +324,8 @@ class Modules(Section):
             if order is None:
                 return nothing(QUANTITY, f"the scores of {spec.claimed} are missing", here)
             size = awareness.top_size(len(here), max(spec.budgets))
+            if size == 0:
+                return nothing(QUANTITY, "the largest budget is less than one case", here)
             left = here.take(np.sort(order[size:]))
             return replace(performance.failure_rate(left, seed=plan.spec.seed), quantity=QUANTITY)
 
@@ -418,9 +427,8 @@ class _Tables:
 
     @cached_property
     def by_step(self) -> bool:
-        return (
-            self.steps and self.system.stepwise and self.observed.clean.scored.by_step is not None
-        )
+        frames = self.system.stepwise and self.system.input_kind is FRAMES
+        return self.steps and frames and self.observed.clean.scored.by_step is not None
 
     @cached_property
     def seen(self) -> list[Seen]:
@@ -442,19 +450,26 @@ class _Tables:
         return f"{len(self.clean)} steps of {n} cases" if self.by_step else f"{n} cases"
 
     def _rows(self, some: Sequence[Seen]) -> list[Seen]:
-        """Steps as rows: those that the first module took under the first, clean, of the conditions."""
+        """Steps as rows: all frames of the data, also those after a failure."""
         if not self.by_step or not some:
             return list(some)
-        taken = self._outputs(some[0], _assessed(self.system)[0])
-        place = _places_of(some[0])
-        case, step = np.array([place[c] for c in taken.case]), np.asarray(taken.step)
+        videos = self.plan.data[some[0].condition.role].inputs
+        frames = [len(videos[i]) for i in range(len(videos))]
+        case = np.repeat(np.arange(len(frames)), frames)
+        step = np.concatenate([np.arange(n) for n in frames])
         return [replace(s, observed=self._steps_of(s, case, step)) for s in some]
 
     def _steps_of(self, seen: Seen, case: np.ndarray, step: np.ndarray) -> Observed:
-        here, place = seen.observed, _places_of(seen)
+        here = seen.observed
+        place = {seen.condition.case_id(s): i for i, s in enumerate(here.samples)}
         at = {key: i for i, key in enumerate(zip(case.tolist(), step.tolist(), strict=True))}
-        scores = {label: np.full(len(case), np.nan) for label in self.observed.supervisors.labels}
+        # What scores cases alone (of the whole system, of others' scores) says the same of all steps.
+        scores = {label: column[case] for label, column in here.scores.items()}
+        stepped = [s.label for s in self.observed.supervisors.first if s.module != SYSTEM]
+        scores |= {label: np.full(len(case), np.nan) for label in stepped}
         for label, rows, made in self.observed.supervisors.step_scores(seen.condition):
+            if label not in stepped:
+                continue
             keys = zip((place[c] for c in rows.case), rows.step.tolist(), strict=True)
             found = [(at[k], i) for i, k in enumerate(keys) if k in at]
             to, of = np.array(found, dtype=np.int64).reshape(-1, 2).T
@@ -501,16 +516,14 @@ class _Tables:
         return self.spec.ood or self._chosen("kde", activations=True)
 
     def _chosen(self, name: str, *, activations: bool) -> str:
-        """As in Wang et al. 2022, at the last module that has one; else whatever reads the same."""
+        """As in Wang et al. 2022, of the last module that has one; else whatever reads the same."""
 
         def reads(s: Supervision) -> bool:
             return any(isinstance(n, Layer | Input) for n in s.supervisor.needs) == activations
 
         place = {m: i for i, m in enumerate(self.system.modules)}
         fitting = [s for s in self.first if reads(s)]
-        best = max(
-            fitting, key=lambda s: (place.get(s.module, len(place)), s.name == name), default=None
-        )
+        best = max(fitting, key=lambda s: (s.name == name, place.get(s.module, -1)), default=None)
         return best.label if best else ""
 
     def unsupervised(self) -> dict[str, str]:
@@ -529,7 +542,7 @@ class _Tables:
             found[module] = "; ".join(reasons) or "the file names none for it"
         return found
 
-    def notes(self) -> list[str]:
+    def notes(self, record: ModulesRecord) -> list[str]:
         """What the run should say."""
         found = [
             f"No supervisor scores the module {m}: {why}." for m, why in self.unsupervised().items()
@@ -543,6 +556,12 @@ class _Tables:
             found.append(
                 f"Blame is not shared: more than {blame.MOST_PLAYERS} modules read the input."
             )
+        if "learned" in self.spec.strategies and self.first and not record.learned_on:
+            found.append(
+                "No strategy `learned`: too few failures, or right answers, to learn from."
+            )
+        if record.rejected and self.clean.scored.numerator is None:
+            found.append(f"No oracle of rejection: {record.measure} is no ratio of sums.")
         return found
 
     # RQ0 -------------------------------------------------------------------------------------
@@ -584,8 +603,10 @@ class _Tables:
         return concatenate([replace(p, columns={}) for p in parts])
 
     def _scores_of(self, seen: Seen, rows: ModuleTrace) -> Scored:
-        outputs = none_if_failed(rows.output, rows.ok)
-        found: Scored = self.plan.measure(outputs, seen.targets)
+        """The measure of a module; a case that an earlier failure kept from it has no answer."""
+        given = dict(zip(rows.case, none_if_failed(rows.output, rows.ok), strict=True))
+        cases = [seen.condition.case_id(s) for s in seen.observed.samples]
+        found: Scored = self.plan.measure([given.get(c) for c in cases], seen.targets)
         return found
 
     def _measured(
@@ -666,13 +687,13 @@ class _Tables:
 
     def _compared(self) -> Iterator[tuple[Observed, Observed, Any]]:
         """Each condition and what its scores are compared with: clean, and the level below."""
-        below: Observed | None = None
-        for seen in self.shifted:
-            here = seen.observed
+        shifted = [s.observed for s in self.shifted]
+        for here in shifted:
             yield here, self.clean, "clean"
-            if below is not None and below.circumstance == here.circumstance:
-                yield here, below, "level below"
-            below = here
+            own = [o for o in shifted if o.circumstance == here.circumstance]
+            below = [o for o in own if (o.level or 0) < (here.level or 0)]
+            if below:
+                yield here, max(below, key=lambda o: o.level or 0), "level below"
 
     def overlaps(self) -> Iterator[OverlapRecord]:
         """The riskiest cases of two modules."""
@@ -719,7 +740,7 @@ class _Tables:
                 for module in at:
                     follows = propagation.kendall(moved[module], worse, **options)
                     errors.append(
-                        _associated(here, supervisor, module, SYSTEM, "kendall", "changes", follows)
+                        _associated(here, supervisor, module, SYSTEM, "kendall", "error", follows)
                     )
             for family in (scores, changes, errors):
                 found += _holm(family)
@@ -817,12 +838,9 @@ class _Tables:
 
     def orders(self, here: Observed, learned: Mapping[str, Any] | None) -> dict[str, np.ndarray]:
         """The order of rejection of every strategy that the scores allow."""
-        rng = generator(self.plan.spec.seed, "rejection")
         # By sample, so that a tied case has the same place under every condition and in every slice.
-        place = dict(
-            zip(self.clean.samples.tolist(), rng.permutation(len(self.clean)), strict=True)
-        )
-        ties = np.array([place.get(s, i) for i, s in enumerate(here.samples.tolist())])
+        seed = self.plan.spec.seed
+        ties = np.array([seed_key(seed, "rejection", s) >> 65 for s in here.samples.tolist()])
         u, o = here.scores.get(self.uncertainty), here.scores.get(self.ood)
         found: dict[str, np.ndarray] = {}
         if u is not None and o is not None:
@@ -922,11 +940,6 @@ class _Aligned:
 
     columns: tuple[Any, Any]
     rows: np.ndarray
-
-
-def _places_of(seen: Seen) -> dict[str, int]:
-    """The position of each case of a condition by its id."""
-    return {seen.condition.case_id(s): i for i, s in enumerate(seen.observed.samples)}
 
 
 def _aligned(
@@ -1156,17 +1169,11 @@ def _aware(record: ModulesRecord) -> list[Block]:
     return blocks + _associations(record, "spearman", "scores", "Rank correlation of scores")
 
 
-def _associations(
-    record: ModulesRecord, method: str, of: str, name: str, *, error: bool = False
-) -> list[Block]:
-    rows = [
-        r
-        for r in record.associations
-        if r.method == method and r.of == of and (r.second == SYSTEM) == error
-    ]
+def _associations(record: ModulesRecord, method: str, of: str, name: str) -> list[Block]:
+    rows = [r for r in record.associations if r.method == method and r.of == of]
     keys = list(dict.fromkeys((r.supervisor, r.first, r.second) for r in rows))
     columns = [
-        (f"{s}, {a}" if error else f"{s}, {a} and {b}", {"supervisor": s, "first": a, "second": b})
+        (f"{s}, {a}" + f" and {b}" * (of != "error"), {"supervisor": s, "first": a, "second": b})
         for s, a, b in keys
     ]
 
@@ -1184,7 +1191,7 @@ def _associations(
 def _passed_on(record: ModulesRecord) -> list[Block]:
     return [
         *_associations(record, "kendall", "changes", "Changes of two modules' scores"),
-        *_associations(record, "kendall", "changes", "Change of a score against change of the system's error", error=True),
+        *_associations(record, "kendall", "error", "Change of a score against change of the system's error"),
     ]  # fmt: skip
 
 

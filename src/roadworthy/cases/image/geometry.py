@@ -96,7 +96,8 @@ class Warp:
         """The boxes, moved; those of which less than `least_visible` is left are to be ignored."""
         corners, visible = self._cut(boxes.xyxy)
         unseen = boxes.ignore | (visible < least_visible)
-        return Boxes(corners, boxes.labels, boxes.scores, unseen)
+        area = None if boxes.area is None else boxes.area * visible
+        return Boxes(corners, boxes.labels, boxes.scores, unseen, area)
 
     def tracks(self, tracks: Tracks, *, least_visible: float = 0.3) -> Tracks:
         """The rows of tracks, moved; tracks know no regions to ignore, so an object of which less

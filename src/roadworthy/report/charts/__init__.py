@@ -16,6 +16,7 @@ from .heat import ALARMED, MISSED, RANKING, HeatCell, Ramp, heat
 from .levels import LevelPanel, LevelPoint, levels_chart
 from .palette import standalone
 from .priority import PriorityPoint, priority_chart
+from .relation import LossPoint, relation_chart
 from .system_graph import GraphCell, GraphPanel, ModuleBox, system_graph
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "HeatCell",
     "LevelPanel",
     "LevelPoint",
+    "LossPoint",
     "MapPanel",
     "ModuleBox",
     "Ramp",
@@ -42,6 +44,7 @@ __all__ = [
     "levels_chart",
     "map_chart",
     "priority_chart",
+    "relation_chart",
     "standalone",
     "system_graph",
 ]

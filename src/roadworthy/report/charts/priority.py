@@ -96,7 +96,7 @@ def priority_chart(points: Sequence[PriorityPoint], *, title: str, width: float 
     unnamed = 0
     for point, (x, y), bar in zip(drawn, places, bars, strict=True):
         parts = [line(x, bar.top, x, bar.bottom, "whisker thin")] if bar else []
-        name = _name(point.name, x, y, taken, frame)
+        name = placed_label(point.name, x, y, taken, frame)
         unnamed += name is None
         parts += [dot(x, y), *([name] if name else [])]
         body.append(group(*parts, title=point.note or point.name))
@@ -120,7 +120,7 @@ def _bar(point: PriorityPoint, x: float, up: LinearScale) -> Box | None:
     return Box(x - 2, up(point.high), x + 2, up(point.low))
 
 
-def _name(name: str, x: float, y: float, taken: list[Box], frame: Box) -> Svg | None:
+def placed_label(name: str, x: float, y: float, taken: list[Box], frame: Box) -> Svg | None:
     """The label of a dot at the first free place, which is then taken; None if there is none."""
     wide = text_width(fit(name, LONGEST, SMALL), SMALL)
     for anchor, right, down in AROUND:

@@ -1,0 +1,1 @@
+"""Robustness under target circumstances (Wozniak et al. 2024), from tables and resamples alone."""

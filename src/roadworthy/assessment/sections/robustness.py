@@ -1,0 +1,1150 @@
+"""The section `robustness`: how much performance a change of circumstances may cost, and does.
+
+The seven tasks of Wozniak et al. 2024: target circumstances from several points of view (task 1) and
+their significance (2), what the source data already show (3), the gap that follow-up cases fill (4),
+performance (5), distance (6), and the relation loss <= epsilon(distance) for each circumstance and for
+their mixture (7). If the file states an epsilon the relation is a claim. Source and target are resampled
+together, by groups. Of a mixture only the pictures that it changed are compared.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import ConfigDict, Field, model_validator
+
+from roadworthy.analysis.observed import MET_NONE
+from roadworthy.analysis.robustness import gap, proposal, relation
+from roadworthy.analysis.robustness.circumstances import (
+    TargetCircumstance,
+    ranked,
+    ratings_by_factor,
+    specification_notes,
+)
+from roadworthy.analysis.robustness.estimators import (
+    ESTIMATORS,
+    calibrate_score,
+    estimated_frequency,
+)
+from roadworthy.assessment.observations import Observations, Seen
+from roadworthy.assessment.section import Result, Results, Section, drawn, nothing
+from roadworthy.cases.circumstance import SCALES, Circumstance, Search
+from roadworthy.claims import Quantity
+from roadworthy.data.seeds import generator
+from roadworthy.data.values import IMAGE
+from roadworthy.execution.pictures import PICTURES, conditions_of
+from roadworthy.execution.plan import Plan, Wants
+from roadworthy.finding import About, Evidence, Finding, Sided
+from roadworthy.measures.scored import Scored, none_if_failed
+from roadworthy.registry import did_you_mean, get, register
+from roadworthy.report import charts, numbers
+from roadworthy.report.blocks import (
+    Block,
+    Cell,
+    Chart,
+    Column,
+    Heading,
+    Status,
+    Table,
+    Text,
+    place_name,
+)
+from roadworthy.spec import Assessment, ClaimSpec
+from roadworthy.spec.assessment import Strict
+from roadworthy.statistics import Interval
+from roadworthy.statistics.arguments import group_codes
+from roadworthy.statistics.bootstrap import Resampled
+from roadworthy.store.record import Number, RecordPart, StoredInterval
+from roadworthy.store.record import Record as RunRecord
+
+KEY, QUANTITY = "robustness", "robustness_margin"
+MIXTURE = "mixture"
+
+
+class PieceSpec(Strict):
+    """Epsilon = slope x distance + intercept, up to and including a distance."""
+
+    example = "{up_to: 0.25, intercept: 0.01}"
+    up_to: float = Field(gt=0)
+    slope: float = 0.0
+    intercept: float = 0.0
+
+
+class SourceSpec(Strict):
+    """How often the source data show a circumstance: one of the three ways to know it."""
+
+    example = "0.05, {found: 12, of: 200}, {where: {site: B}} or {estimator: blur}"
+    found: int | None = Field(None, ge=0, description="Of a random sample looked at by a person")
+    of: int | None = Field(None, ge=1, description="Size of that sample")
+    where: dict[str, Any] | None = Field(None, description="Test cases with this metadata")
+    estimator: str | None = Field(None, description=f"From pixels: {', '.join(ESTIMATORS)}")
+
+    @model_validator(mode="after")
+    def _one_way(self) -> SourceSpec:
+        ways = [self.found is not None, self.where is not None, self.estimator is not None]
+        if sum(ways) != 1 or (self.found is None) != (self.of is None):
+            raise ValueError(f"takes exactly one of: {self.example}")
+        if self.found is not None and self.of is not None and self.found > self.of:
+            raise ValueError(f"found {self.found} is more than the {self.of} looked at")
+        if self.estimator is not None and self.estimator not in ESTIMATORS:
+            near = did_you_mean(self.estimator, ESTIMATORS)
+            raise ValueError(f"unknown estimator {self.estimator!r}{near}: {', '.join(ESTIMATORS)}")
+        return self
+
+
+class RobustnessSpec(Strict):
+    """What loss of performance is tolerated at what distance."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    goal: str = Field("", description="What is evaluated, for whom; stands in the report")
+    viewpoints: dict[str, dict[str, list[str]]] = Field(
+        default_factory=dict,
+        description="Another point of view: {radiographer: {an old scanner is used: [lines, noise]}}",
+    )
+    source: dict[str, float | SourceSpec] = Field(
+        default_factory=dict,
+        description="How often the test data show a circumstance: a share, or how to find it out",
+    )
+    measures: list[str] = Field(
+        default=[], description="By default the measure of the file, and for boxes ap, ap50, "
+        "precision and recall",
+    )  # fmt: skip
+    distance: str | dict[str, dict[str, Any]] = Field(
+        "ssim", description="Between a picture and its original; `roadworthy list distances`"
+    )
+    between_sets: list[str | dict[str, dict[str, Any]]] = Field(
+        default=["frechet", "paired_euclidean", "centroid"],
+        description="Distances between the features of two sets; `roadworthy list set_distances`",
+    )
+    features: str = Field(
+        "built-in", description="For distances between sets: built-in, or a function mine.py:name"
+    )
+    epsilon: list[PieceSpec] | None = Field(
+        None, description="Tolerated loss: [{up_to: 0.25, intercept: 0.01}, {up_to: 1, slope: 1}]"
+    )
+    significance: int | None = Field(
+        None,
+        ge=1,
+        le=125,
+        description="Epsilon shrinks for circumstances that are more significant",
+    )
+    loss: Literal["one-sided", "absolute"] = Field(
+        "one-sided", description="absolute: an improvement counts as a loss, as in the paper"
+    )
+    resamples: int = Field(400, ge=20)
+
+    def pieces(self) -> relation.Epsilon | None:
+        """The tolerated loss as a function."""
+        if self.epsilon is None:
+            return None
+        return relation.Epsilon.of([(p.up_to, p.slope, p.intercept) for p in self.epsilon])
+
+    def chosen_distance(self) -> tuple[str, dict[str, Any]]:
+        """The distance between pictures and its settings."""
+        return _named(self.distance)
+
+
+def _named(entry: str | Mapping[str, Mapping[str, Any]]) -> tuple[str, dict[str, Any]]:
+    """Name and settings of a component, as the file writes it."""
+    if isinstance(entry, str):
+        return entry, {}
+    if len(entry) != 1:
+        raise ValueError("names several distances; write one: {cw_ssim: {levels: 4}}")
+    ((name, settings),) = entry.items()
+    return name, dict(settings)
+
+
+class _Place(RecordPart):
+    circumstance: str = ""
+    level: float | None = None
+
+
+class TargetRecord(RecordPart):
+    """Tasks 1 and 2: a circumstance of use."""
+
+    circumstance: str
+    description: str = ""
+    probability: Number = None
+    exposure: int | None = None
+    likelihood: int | None = None
+    severity: int | None = None
+    significance: int | None = None
+    paired: bool = Field(default=True, description="Whether its pictures have an original")
+    seen_as: dict[str, list[str]] = Field(
+        default_factory=dict, description="By point of view, what it is called there"
+    )
+
+
+class GapRecord(RecordPart):
+    """Tasks 3 and 4: what the source data lack."""
+
+    circumstance: str
+    target: Number = None
+    source: Number = None
+    interval: StoredInterval | None = Field(default=None, description="of the source frequency")
+    origin: str = ""
+    gap: Number = None
+    status: str = ""
+
+
+class PerformanceRecord(_Place):
+    """Task 5: one metric on the source data (no circumstance) or a target set."""
+
+    measure: str
+    value: Number
+    interval: StoredInterval | None = None
+    cases: int
+
+
+class DistanceRecord(_Place):
+    """Task 6: how far the target set is from the source data."""
+
+    method: str
+    metric: str = Field(description="M14 to M17")
+    value: Number
+    interval: StoredInterval | None = None
+    pairs: int = 0
+    changed: Number = Field(default=None, description="Share of pictures that differ")
+    note: str = ""
+
+
+class RelationRecord(_Place):
+    """Task 7: the relation for one metric."""
+
+    measure: str
+    source: Number
+    target: Number
+    loss: Number
+    interval: StoredInterval | None
+    distance: Number
+    distance_interval: StoredInterval | None
+    epsilon: Number = None
+    weight: float = 1.0
+    margin: Number = None
+    outcome: str = ""
+    unweighted: str = ""
+    cases: int = 0
+
+
+class OutcomeRecord(_Place):
+    """Whether the relation holds for all metrics, corrected over circumstances."""
+
+    outcome: str
+    unadjusted: str
+    holds: int
+    metrics: int
+    p: Number = None
+    adjusted: Number = None
+
+
+class ProposalRecord(RecordPart):
+    """An epsilon read off the data; a proposal, not used unasked."""
+
+    circumstance: str
+    measure: str
+    knee: Number
+    pieces: list[tuple[float, float, float]]
+
+
+class BreakRecord(RecordPart):
+    """The first level that breaks the relation."""
+
+    circumstance: str
+    holds_at: Number = None
+    breaks_at: Number = None
+    inconclusive_at: Number = None
+
+
+class RobustnessRecord(RecordPart):
+    """All seven tasks."""
+
+    goal: str = ""
+    targets: list[TargetRecord] = Field(default_factory=list)
+    ratings: dict[str, list[int]] = Field(default_factory=dict)
+    gaps: list[GapRecord] = Field(default_factory=list)
+    missing: int | None = None
+    over_or_under: int | None = None
+    covered: int | None = None
+    performance: list[PerformanceRecord] = Field(default_factory=list)
+    distances: list[DistanceRecord] = Field(default_factory=list)
+    relation: list[RelationRecord] = Field(default_factory=list)
+    outcomes: list[OutcomeRecord] = Field(default_factory=list)
+    proposals: list[ProposalRecord] = Field(default_factory=list)
+    breaks: list[BreakRecord] = Field(default_factory=list)
+    epsilon: list[tuple[float, float, float]] | None = None
+    significance: int | None = None
+    loss: str = "one-sided"
+    distance: str = ""
+    measures: list[str] = Field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class RobustnessResult(Result):
+    """With what claims are judged on."""
+
+    verdicts: Mapping[tuple[str, float | None], Mapping[str, Judged]] = field(default_factory=dict)
+
+
+@register("sections", KEY)
+class Robustness(Section):
+    """Loss of performance against distance (Wozniak et al. 2024)."""
+
+    keys = {KEY: RobustnessSpec}
+    after = ("performance",)
+    quantities = (
+        Quantity(
+            QUANTITY,
+            "the tolerated loss epsilon(distance) less the loss, of the metric with the least of it.",
+            better="higher",
+            low=-2.0,
+            high=2.0,
+            style="decimal",
+            places=("circumstance",),
+            one_way=True,
+        ),
+    )
+    Record = RobustnessRecord
+
+    def check_file(self, spec: Assessment) -> None:
+        """Names that are known, an epsilon that can be meant; an epsilon is a claim."""
+        claimed = [i for i, c in enumerate(spec.claims) if c.quantity == QUANTITY]
+        given = spec.part(KEY, RobustnessSpec)
+        if given is None or given.epsilon is None:
+            if claimed:
+                raise spec.error(
+                    ("claims", claimed[0]),
+                    "claims a tolerated loss, and the file states none. Add "
+                    f"`robustness: {{epsilon: [{PieceSpec.example}]}}`",
+                )
+            if given is None:
+                return
+        with spec.located((KEY, "epsilon")):
+            epsilon = given.pieces()
+        named = {("source", name) for name in given.source}
+        linked = [n for view in given.viewpoints.values() for names in view.values() for n in names]
+        named |= {("viewpoints", name) for name in linked}
+        for key, name in sorted(named):
+            if name not in spec.circumstances:
+                near = did_you_mean(name, spec.circumstances)
+                raise spec.error((KEY, key), f"{name!r} is not among the circumstances{near}")
+        for i, name in enumerate(given.measures):
+            with spec.located((KEY, "measures", i)):
+                get("measures", name)
+        _check_distance(spec, given)
+        if epsilon is not None and not claimed:
+            content = {"id": "ROBUSTNESS", QUANTITY: {"min": 0}, "every": "circumstances"}
+            spec.claims.append(ClaimSpec.model_validate(content))
+
+    def check(self, plan: Plan) -> None:
+        """Pictures and labelled cases are needed; an estimator learns from reference data."""
+        data, given = plan.data["test"], _given(plan)
+        if data.input_kind is not IMAGE:
+            raise plan.spec.error((KEY,), f"compares images; inputs are {data.input_kind.name}")
+        for name, how in given.source.items():
+            learnt = "reference" in plan.data and plan.circumstance(name).kind == "transform"
+            if isinstance(how, SourceSpec) and how.estimator and not learnt:
+                raise plan.spec.error(
+                    (KEY, "source", name),
+                    "an estimator is calibrated on transformed reference data. Add "
+                    "`data.reference` and a transform, or state the share",
+                )
+            if isinstance(how, SourceSpec) and how.where is not None:
+                with plan.spec.located((KEY, "source", name)):
+                    data.where(how.where)
+
+    def wants(self, plan: Plan) -> Wants:
+        """Distances and features of all pictures, and what estimators say of them."""
+        given = _given(plan)
+        distance, settings = given.chosen_distance()
+        looked = {"features": given.features}
+        paired = {"distance": distance, "settings": settings, **looked}
+        searches = [("", Search.of(PICTURES, looked))]
+        for c in _compared(plan):
+            asked = looked if c.own_data is not None else paired
+            searches.append((c.name, Search.of(PICTURES, asked, c.role)))
+        estimated = _estimated(given)
+        if estimated:
+            every = {"estimators": list(estimated.values())}
+            searches[0] = ("", Search.of(PICTURES, {**looked, **every}))
+            searches.append(("", Search.of(PICTURES, every, "reference")))
+            for name, how in estimated.items():
+                searches.append((name, Search.of(PICTURES, {"estimators": [how]}, "reference")))
+        return Wants(searches=tuple(searches))
+
+    def analyse(self, plan: Plan, observed: Observations, results: Results) -> Result:
+        """All seven tasks, from tables."""
+        return _Analysis(plan, observed).result()
+
+    def evidence(
+        self, claim: ClaimSpec, plan: Plan, observed: Observations, result: Result
+    ) -> list[Evidence]:
+        """The least margin over the metrics, circumstance by circumstance."""
+        assert isinstance(result, RobustnessResult)
+        found = [
+            _evidence(place, verdicts)
+            for place, verdicts in result.verdicts.items()
+            if claim.circumstance in ("", place[0]) and claim.level in (None, place[1])
+        ]
+        return found or [nothing(QUANTITY, "no circumstance has a distance to its original")]
+
+    def view(self, record: RobustnessRecord, run: RunRecord) -> list[Block]:
+        """The relation first, then the tasks that lead to it."""
+        lead = [Heading("Robustness", id=KEY), *_verdict_blocks(record)]
+        tasks = (_circumstance_blocks, _gap_blocks, _performance_blocks, _distance_blocks)
+        rest = [block for task in tasks for block in task(record)]
+        return [*lead, *rest, *_proposal_blocks(record), *_traceability(record)]
+
+
+def _given(plan: Plan) -> RobustnessSpec:
+    given = plan.spec.part(KEY, RobustnessSpec)
+    assert given is not None
+    return given
+
+
+def _check_distance(spec: Assessment, given: RobustnessSpec) -> None:
+    """One distance between images, with settings that it takes."""
+    with spec.located((KEY, "distance")):
+        name, settings = given.chosen_distance()
+        if name == "psnr":
+            raise ValueError("psnr falls with distance and is infinite at 0; use mse")
+        component = get("distances", name)
+        if "image" not in component.traits.get("of", ()):
+            raise ValueError(f"{name} is no distance between images; use ssim, cw_ssim or mse")
+        component.check(settings)
+    for i, entry in enumerate(given.between_sets):
+        with spec.located((KEY, "between_sets", i)):
+            name, settings = _named(entry)
+            get("set_distances", name).check(settings)
+
+
+def _compared(plan: Plan) -> list[Circumstance]:
+    """Circumstances with pictures of their own: transforms, mixtures, data sets."""
+    kinds = ("transform", "mixture", "dataset")
+    return [c for c in plan.circumstances if c.kind in kinds and c.port == "input"]
+
+
+def _estimated(given: RobustnessSpec) -> dict[str, str]:
+    """By circumstance, the estimator of its frequency in the source data."""
+    ways = {n: w for n, w in given.source.items() if isinstance(w, SourceSpec)}
+    return {n: w.estimator for n, w in ways.items() if w.estimator}
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The relation for one metric at one place, and what it was judged on."""
+
+    source: float
+    target: float
+    found: relation.RelationVerdict
+    n: int
+    groups: int
+
+    def margin(self, confidence: float) -> tuple[float, float]:
+        """The least and the greatest margin that loss and distance leave open."""
+        assert self.found.at is not None
+        weighted = self.found.at(confidence).weighted
+        if math.isnan(weighted.low):
+            return -math.inf, math.inf
+        return weighted.low, weighted.high
+
+
+def _evidence(place: tuple[str, float | None], metrics: Mapping[str, Judged]) -> Evidence:
+    """The least margin over the metrics."""
+    margins = {name: one.found.weighted.margin for name, one in metrics.items()}
+    worst = min(margins, key=lambda m: -math.inf if math.isnan(margins[m]) else margins[m])
+    some = metrics[worst]
+
+    def interval(confidence: float, sided: Sided) -> Interval:
+        asked = (1 + confidence) / 2 if sided == "two" else confidence
+        # All metrics must hold, so each may be judged at full confidence; one that does not is
+        # the worst of several, which is corrected (Bonferroni).
+        low = min(one.margin(asked)[0] for one in metrics.values())
+        high = min(one.margin(1 - (1 - asked) / len(metrics))[1] for one in metrics.values())
+        ends = (-math.inf if sided == "upper" else low, math.inf if sided == "lower" else high)
+        return Interval(*ends, confidence, "bootstrap of source and target together")
+
+    unknown = math.isnan(margins[worst])
+    return Evidence(
+        QUANTITY,
+        About(circumstance=place[0], level=place[1]),
+        margins[worst],
+        some.n,
+        "higher",
+        interval,
+        groups=some.groups,
+        effective_n=some.groups,
+        proportion=False,
+        reason=f"epsilon says nothing of distance {some.found.d:.3g}" if unknown else "",
+    )
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A target set beside its source: which rows are compared, and how far they are."""
+
+    circumstance: Circumstance
+    seen: Seen
+    rows: np.ndarray
+    """Test cases whose picture the circumstance changed."""
+    d: np.ndarray | None
+    """Of each of them; None if pictures have no original."""
+    features: np.ndarray
+
+    @property
+    def place(self) -> tuple[str, float | None]:
+        """Circumstance and level."""
+        return self.circumstance.name, self.seen.condition.level
+
+
+class _Analysis:
+    """The seven tasks over the tables of a run."""
+
+    def __init__(self, plan: Plan, observed: Observations) -> None:
+        self.plan, self.observed, self.given = plan, observed, _given(plan)
+        self.epsilon, self.notes = self.given.pieces(), list[str]()
+        self.names = self.given.measures or _usual(plan)
+        self.clean = observed.seen[0]
+        codes, self.groups = group_codes(self.clean.observed.groups, len(self.clean.observed))
+        rng = generator(plan.spec.seed, KEY)
+        drawn = rng.integers(0, self.groups, (self.given.resamples, self.groups))
+        counts = np.array([np.bincount(row, minlength=self.groups) for row in drawn])
+        self.weights = counts[:, codes].astype(np.float64)
+
+    def result(self) -> RobustnessResult:
+        """Record, findings and what claims are judged on."""
+        record = RobustnessRecord(
+            goal=self.given.goal, epsilon=_rows_of(self.epsilon), loss=self.given.loss,
+            significance=self.given.significance, measures=self.names,
+            distance=_described("distances", *self.given.chosen_distance()),
+        )  # fmt: skip
+        self._specification(record)
+        targets = list(self._targets())
+        self._performance(record, targets)
+        self._distances(record, targets)
+        verdicts = self._relation(record, targets)
+        self._proposals(record, targets)
+        findings = [_finding(r, self.groups) for r in record.relation]
+        return RobustnessResult(record, findings, self.notes, verdicts=verdicts)
+
+    def _specification(self, record: RobustnessRecord) -> None:
+        """Tasks 1 to 4."""
+        given, circumstances = self.given, [c for c in self.plan.circumstances if c.kind != MIXTURE]
+        own = [
+            TargetCircumstance(c.name, c.description, c.probability, c.exposure, c.likelihood, c.severity)
+            for c in circumstances
+        ]  # fmt: skip
+        by_name = {c.name: c for c in circumstances}
+        for t in ranked(own):
+            c = by_name[t.id]
+            seen_as = {
+                view: [what for what, names in links.items() if t.id in names]
+                for view, links in given.viewpoints.items()
+            }
+            record.targets.append(
+                TargetRecord(
+                    circumstance=t.id, description=c.description, probability=t.probability,
+                    exposure=c.exposure, likelihood=c.likelihood, severity=c.severity,
+                    significance=t.significance, paired=c.kind == "transform",
+                    seen_as={view: what for view, what in seen_as.items() if what},
+                )
+            )  # fmt: skip
+        record.ratings = {k: list(v) for k, v in ratings_by_factor(own).items()}
+        self.notes += specification_notes(own)
+        if given.source:
+            found = gap.gap_list(own, {n: self._source(n, how) for n, how in given.source.items()})
+            record.missing, record.covered = found.missing, found.covered
+            record.over_or_under = found.over_or_under
+            record.gaps = [
+                GapRecord(
+                    circumstance=row.target.id, target=row.target.probability, gap=row.gap,
+                    source=row.source.value if row.source else None, status=row.status,
+                    interval=row.source.interval if row.source else None,
+                    origin=_origin(row.source, given.source.get(row.target.id)),
+                )
+                for row in found.rows
+            ]  # fmt: skip
+
+    def _source(self, name: str, how: float | SourceSpec) -> gap.SourceFrequency:
+        """How often the test data show a circumstance."""
+        if not isinstance(how, SourceSpec):
+            return gap.known_frequency(how)
+        if how.found is not None and how.of is not None:
+            return gap.counted_frequency(how.found, how.of, confidence=self.plan.spec.confidence)
+        if how.where is not None:
+            return gap.known_frequency(float(self.plan.data["test"].where(how.where).mean()))
+        at = list(_estimated(self.given)).index(name) - len(_estimated(self.given))
+        table = self.observed.searched
+        clean, test = table[f"reference:@{PICTURES}"][:, at], table[f"@{PICTURES}"][:, at]
+        levels = table[f"reference:{name}@{PICTURES}"]
+        shown = levels[:, min(1, levels.shape[1] - 1)]  # level 2 of a table, or the only one
+        known = ~np.isnan(clean) & ~np.isnan(shown)
+        calibration = calibrate_score(clean[known], shown[known])
+        return estimated_frequency(
+            test[~np.isnan(test)], calibration, confidence=self.plan.spec.confidence
+        )
+
+    def _targets(self) -> Iterator[Compared]:
+        """Every condition with pictures of its own."""
+        seen = {(s.condition.circumstance, s.condition.level): s for s in self.observed.seen}
+        for c in _compared(self.plan):
+            where = conditions_of(self.plan, c.name, c.role)
+            table = self.observed.searched[f"{c.name}@{PICTURES}"]
+            parts = table.reshape(len(table), len(where), -1)
+            for k, condition in enumerate(where):
+                here, numbers = seen[c.name, condition.level], parts[:, k]
+                if c.own_data is not None:
+                    yield Compared(c, here, np.arange(len(table)), None, numbers)
+                    continue
+                met = here.observed.met
+                changed = np.ones(len(table), bool) if met is None else met != MET_NONE
+                rows = np.flatnonzero(changed & ~np.isnan(numbers[:, 0]))
+                yield Compared(c, here, rows, numbers[rows, 0], numbers[rows, 1:])
+
+    def _scored(self, seen: Seen) -> dict[str, Scored]:
+        """All metrics of one condition."""
+        outputs = none_if_failed(seen.system.output, seen.system.ok)
+        return {n: get("measures", n).build(outputs, seen.targets) for n in self.names}
+
+    def _performance(self, record: RobustnessRecord, targets: Sequence[Compared]) -> None:
+        """Task 5: every metric on the source data and on each target set, whole."""
+        self.source = self._scored(self.clean)
+        self.target = {t.place: self._scored(t.seen) for t in targets}
+        Performed = tuple[tuple[str, float | None], dict[str, Scored], np.ndarray]
+        sets_: list[Performed] = [(("", None), self.source, self.weights)]
+        sets_ += [(t.place, self.target[t.place], self._own_weights(t)) for t in targets]
+        for (circumstance, level), scored, weights in sets_:
+            for name, one in scored.items():
+                value, draws = one.value(), _drawn(one, weights)
+                record.performance.append(
+                    PerformanceRecord(
+                        circumstance=circumstance, level=level, measure=name, value=value,
+                        interval=self._interval(value, draws), cases=len(one),
+                    )
+                )  # fmt: skip
+
+    def _own_weights(self, target: Compared) -> np.ndarray:
+        """Resamples of a target set; those of the source if its cases are the same."""
+        if target.circumstance.own_data is None:
+            return self.weights
+        codes, count = group_codes(target.seen.observed.groups, len(target.seen.observed))
+        rng = generator(self.plan.spec.seed, KEY, target.circumstance.name)
+        drawn = rng.integers(0, count, (self.given.resamples, count))
+        return np.array([np.bincount(row, minlength=count)[codes] for row in drawn], dtype=float)
+
+    def _interval(self, value: float, draws: np.ndarray) -> Interval:
+        known = draws[np.isfinite(draws)]
+        found = Resampled(value, known, len(draws) - len(known), self.groups, acceleration=None)
+        return found.interval(confidence=self.plan.spec.confidence)
+
+    def _distances(self, record: RobustnessRecord, targets: Sequence[Compared]) -> None:
+        """Task 6: between pictures and their originals, and between sets of features."""
+        own = self.observed.searched[f"@{PICTURES}"]
+        last = len(_estimated(self.given))
+        source = own[:, : own.shape[1] - last]
+        for t in targets:
+            place: dict[str, Any] = {"circumstance": t.place[0], "level": t.place[1]}
+            if t.d is not None and len(t.d):
+                weights = self.weights[:, t.rows]
+                value, draws = float(t.d.mean()), _weighted_mean(weights, t.d)
+                record.distances.append(
+                    DistanceRecord(
+                        **place, method=record.distance, metric="M14", value=value,
+                        interval=self._interval(value, draws), pairs=len(t.d),
+                        changed=len(t.rows) / len(self.clean.observed),
+                    )
+                )  # fmt: skip
+            originals = source[t.rows] if t.d is not None else source
+            for entry in self.given.between_sets:
+                name, settings = _named(entry)
+                component = get("set_distances", name)
+                paired = bool(component.traits.get("paired"))
+                if paired and t.d is None:
+                    continue
+                found = component.build(originals, t.features, **settings)
+                record.distances.append(
+                    DistanceRecord(
+                        **place,
+                        method=_described("set_distances", name, settings),
+                        metric=SET_METRICS.get(name, "M16" if paired else "M17"),
+                        value=found.value,
+                        pairs=len(t.features) if paired else 0,
+                        note=" ".join(found.notes),
+                    )
+                )
+
+    def _relation(
+        self, record: RobustnessRecord, targets: Sequence[Compared]
+    ) -> dict[tuple[str, float | None], dict[str, Judged]]:
+        """Task 7: loss against epsilon at the distance, metric by metric."""
+        every: dict[tuple[str, float | None], dict[str, Judged]] = {}
+        for t in targets:
+            if t.d is None or not len(t.rows):
+                continue
+            weights, d = self.weights[:, t.rows], float(t.d.mean())
+            weight = self._weight(t.circumstance)
+            for name in self.names:
+                source = self.source[name].take(t.rows)
+                target = self.target[t.place][name].take(t.rows)
+                draws = relation.PairedDraws(
+                    _drawn(source, weights),
+                    _drawn(target, weights),
+                    _weighted_mean(weights, t.d),
+                    self.groups,
+                )
+                found = relation.judge_draws(
+                    source.value(),
+                    target.value(),
+                    d,
+                    draws,
+                    self.epsilon or NOT_STATED,
+                    better=source.better,
+                    kind=self.given.loss,
+                    weight=weight,
+                    confidence=self.plan.spec.confidence,
+                )
+                one = Judged(source.value(), target.value(), found, len(t.rows), self.groups)
+                if self.epsilon is not None:
+                    every.setdefault(t.place, {})[name] = one
+                record.relation.append(self._row(t, name, one))
+        if every:
+            self._outcomes(record, every)
+        return every
+
+    def _weight(self, c: Circumstance) -> float:
+        """What epsilon is multiplied by: min(1, S0 / S)."""
+        if self.given.significance is None:
+            return 1.0
+        if c.significance is None and c.kind != MIXTURE:
+            self.notes.append(f"{c.name} has no significance: its epsilon is not weighted.")
+        return relation.significance_weight(c.significance, self.given.significance)
+
+    def _row(self, t: Compared, name: str, one: Judged) -> RelationRecord:
+        found, stated = one.found, self.epsilon is not None
+        return RelationRecord(
+            circumstance=t.place[0],
+            level=t.place[1],
+            measure=name,
+            source=one.source,
+            target=one.target,
+            loss=found.loss,
+            interval=found.loss_interval,
+            distance=found.d,
+            distance_interval=found.d_interval,
+            epsilon=self.epsilon(found.d) if self.epsilon is not None else None,
+            weight=found.weight,
+            margin=found.weighted.margin if stated else None,
+            outcome=found.outcome if stated else "",
+            unweighted=found.unweighted.outcome if stated else "",
+            cases=one.n,
+        )
+
+    def _outcomes(
+        self,
+        record: RobustnessRecord,
+        every: Mapping[tuple[str, float | None], Mapping[str, Judged]],
+    ) -> None:
+        """Over all metrics, corrected over places; and the first level that breaks."""
+        confidence = self.plan.spec.confidence
+        judged = {p: {m: one.found for m, one in ms.items()} for p, ms in every.items()}
+        places = {str(About(circumstance=c, level=n)): (c, n) for c, n in judged}
+        corrected = relation.over_circumstances(
+            {name: judged[place] for name, place in places.items()}, confidence=confidence
+        )
+        for name, place in places.items():
+            whole, one = relation.robust_for_all(judged[place]), corrected[name]
+            record.outcomes.append(
+                OutcomeRecord(
+                    circumstance=place[0], level=place[1], outcome=one.outcome,
+                    unadjusted=one.unadjusted, holds=whole.holds, metrics=whole.metrics,
+                    p=one.p, adjusted=one.p_adjusted,
+                )
+            )  # fmt: skip
+        for c in dict.fromkeys(circumstance for circumstance, level in judged if level is not None):
+            levels = sorted(
+                (o.level or 0, o.unadjusted) for o in record.outcomes if o.circumstance == c
+            )
+            broken = next((n for n, outcome in levels if outcome == "breached"), None)
+            before = [n for n, o in levels if o == "met" and (broken is None or n < broken)]
+            open_ = [n for n, o in levels if o not in ("met", "breached")]
+            record.breaks.append(
+                BreakRecord(
+                    circumstance=c, breaks_at=broken, holds_at=max(before, default=None),
+                    inconclusive_at=min(open_, default=None),
+                )
+            )  # fmt: skip
+
+    def _proposals(self, record: RobustnessRecord, targets: Sequence[Compared]) -> None:
+        """An epsilon from the load test of each circumstance with three levels or more."""
+        measure = self.names[0]
+        for name in dict.fromkeys(t.place[0] for t in targets):
+            points = [
+                proposal.LoadPoint(r.level, r.distance, r.loss, r.interval.high)
+                for r in record.relation
+                if r.circumstance == name and r.measure == measure and r.level is not None
+                and r.interval is not None and r.distance is not None and r.loss is not None
+                and math.isfinite(r.interval.high) and r.distance > 0
+            ]  # fmt: skip
+            if len(points) < FEWEST_LEVELS:
+                continue
+            found = proposal.from_load_test(points)
+            record.proposals.append(
+                ProposalRecord(
+                    circumstance=name, measure=measure, pieces=_rows_of(found.epsilon) or [],
+                    knee=found.knee.level if found.knee else None,
+                )
+            )  # fmt: skip
+
+
+SET_METRICS = {"frechet": "M15"}
+"""Of those between sets; pairs of features are M16, clusters M17."""
+FEWEST_LEVELS = 3
+"""Levels of which a curve has a knee."""
+NOT_STATED = relation.Epsilon.of([(2.0, 0.0, 2.0)])
+"""Stands where the file states no epsilon: nothing is judged by it."""
+
+
+def _usual(plan: Plan) -> list[str]:
+    """The measure of the file, and for boxes the metrics of the paper's example."""
+    own = plan.spec.measure_name
+    boxes = plan.subject.output_kind.name == "boxes"
+    usual = ["ap", "ap50", "precision", "recall"] if boxes else []
+    return list(dict.fromkeys([*usual, *([] if boxes else [own])]))
+
+
+def _drawn(scored: Scored, weights: np.ndarray) -> np.ndarray:
+    """The metric on every resample."""
+    if scored.shape == "ratio" and scored.scale is None:
+        assert scored.numerator is not None and scored.denominator is not None
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray((weights @ scored.numerator) / (weights @ scored.denominator))
+    return np.array([scored.value(row) for row in weights])
+
+
+def _weighted_mean(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray((weights @ values) / weights.sum(axis=1))
+
+
+def _rows_of(epsilon: relation.Epsilon | None) -> list[tuple[float, float, float]] | None:
+    return None if epsilon is None else [(p.up_to, p.slope, p.intercept) for p in epsilon.pieces]
+
+
+def _described(room: str, name: str, settings: Mapping[str, Any]) -> str:
+    """A distance with all its parameters, defaults included."""
+    known = {n: p.default for n, p in get(room, name).parameters.items()}
+    said = ", ".join(f"{k}={v}" for k, v in {**known, **settings}.items())
+    return f"{name}({said})" if said else name
+
+
+def _origin(source: gap.SourceFrequency | None, how: float | SourceSpec | None) -> str:
+    if source is None or how is None:
+        return ""
+    if not isinstance(how, SourceSpec):
+        return "stated"
+    if how.found is not None:
+        return f"{how.found} of {how.of} looked at"
+    return "metadata" if how.where is not None else f"estimated by {how.estimator}"
+
+
+def _finding(row: RelationRecord, groups: int) -> Finding:
+    about = About(circumstance=row.circumstance, level=row.level, versus="clean")
+    value = math.nan if row.loss is None else row.loss
+    details = {"distance": row.distance, "epsilon": row.epsilon, "outcome": row.outcome}
+    return Finding(
+        f"loss of {row.measure}", value, row.interval, n=0, groups=groups, about=about,
+        better="lower", details=details, reason="" if row.interval else "not defined",
+    )  # fmt: skip
+
+
+STATUS: dict[str, Status] = {
+    "met": "met", "breached": "breached", "inconclusive": "inconclusive",
+    "not covered": "inconclusive",
+}  # fmt: skip
+WORDS = {"met": "robust", "breached": "not robust"}
+Row = list[Cell | str]
+QUESTIONS = (
+    ("Q1", "What are the circumstances of use of the system?", "M1, M2"),
+    ("Q2", "What is the level of performance of the detector?", "M7 to M13"),
+    ("Q3", "How significant is a circumstance in the functioning of the system?", "M3 to M6"),
+    ("Q4", "What is the difference between two sets of circumstances?", "M14 to M17"),
+    ("Q5", "What is the difference between two measures of performance?", "M18"),
+    ("Q6", "What is the impact of a change in circumstances on performance?", "the relation"),
+)
+"""Wozniak et al. 2024, table 1."""
+
+
+def _place(row: _Place) -> str:
+    return place_name(row.circumstance, row.level)
+
+
+def _ranged(value: float | None, interval: StoredInterval | None, *more: str) -> Cell:
+    under = (
+        []
+        if interval is None
+        else [f"{numbers.value(interval.low)} to {numbers.value(interval.high)}"]
+    )
+    return Cell(numbers.value(value), [*under, *more])
+
+
+def _verdict_blocks(record: RobustnessRecord) -> list[Block]:
+    """The relation: picture, verdicts by condition, what breaks first."""
+    if not record.relation:
+        return [Text("No circumstance has pictures with an original to compare.", "empty")]
+    measures = "loss" if record.loss == "one-sided" else "absolute difference"
+    weighted = f" Epsilon is multiplied by min(1, {record.significance} / significance)." * bool(
+        record.significance
+    )
+    said = (
+        f"The relation is: {measures} at most epsilon(distance), for each of "
+        f"{', '.join(record.measures)}.{weighted} Distance: mean {record.distance} of the pictures "
+        "that were changed. Intervals: source and target resampled together, by groups."
+    )
+    if record.epsilon is None:
+        said = (
+            "No epsilon is stated, so nothing is judged. Add `robustness: {epsilon: "
+            "[{up_to: 0.25, intercept: 0.01}, {up_to: 1, slope: 1}]}`. " + said
+        )
+    blocks: list[Block] = [Text(said), *(_chart(record, m) for m in record.measures)]
+    heads = [Column(f"Loss of {m}") for m in record.measures]
+    columns = [Column("Condition", number=False), Column("Distance"), Column("Epsilon"), *heads]
+    columns += [Column("Verdict", number=False), Column("Adjusted p", rank=2)]
+    outcomes = {(o.circumstance, o.level): o for o in record.outcomes}
+    rows = []
+    for place in dict.fromkeys((r.circumstance, r.level) for r in record.relation):
+        own = [r for r in record.relation if (r.circumstance, r.level) == place]
+        first, outcome = own[0], outcomes.get(place)
+        epsilon = None if first.epsilon is None else first.weight * first.epsilon
+        aside = [f"unweighted {numbers.value(first.epsilon)}"] if first.weight < 1 else []
+        losses = [
+            replace(_ranged(r.loss, r.interval, f"{numbers.value(r.source)} → {numbers.value(r.target)}"),
+                    status=STATUS.get(r.outcome, ""))
+            for r in own
+        ]  # fmt: skip
+        verdict = Cell(numbers.NONE)
+        if outcome is not None:
+            word = WORDS.get(outcome.outcome, "inconclusive")
+            held = f"holds for {outcome.holds} of {outcome.metrics} metrics"
+            verdict = Cell(word, held, status=STATUS[outcome.outcome], strong=True)
+        rows.append(
+            [
+                Cell(place_name(*place), strong=True),
+                _ranged(first.distance, first.distance_interval),
+                Cell(numbers.value(epsilon), aside),
+                *losses,
+                verdict,
+                Cell(numbers.value(outcome.adjusted) if outcome else numbers.NONE),
+            ]
+        )
+    blocks.append(Table(columns, rows, name="Robustness", brief=12))
+    if record.breaks:
+        blocks += _break_blocks(record)
+    return blocks
+
+
+def _chart(record: RobustnessRecord, measure: str) -> Chart:
+    weight = {r.weight for r in record.relation}
+    points = [
+        charts.LossPoint(
+            _place(r), r.distance or 0.0, r.loss or 0.0,
+            r.interval.low if r.interval else None, r.interval.high if r.interval else None,
+            STATUS.get(r.outcome, ""),
+            f"{_place(r)}: loss {numbers.value(r.loss)} at distance {numbers.value(r.distance)}"
+            + f", {r.outcome}" * bool(r.outcome),
+        )
+        for r in record.relation
+        if r.measure == measure and r.distance is not None and r.loss is not None
+    ]  # fmt: skip
+    aside = " Epsilon is drawn unweighted; verdicts are weighted." if weight != {1.0} else ""
+    caption = (
+        f"Loss of {measure} against distance; bars are intervals. Disc: the relation holds, "
+        f"diamond: it does not, ring: inconclusive.{aside}"
+    )
+    draw = drawn(charts.relation_chart, points, record.epsilon or (), title=f"Loss of {measure}")
+    return Chart(f"figure-robustness-{measure}", caption, draw)
+
+
+def _break_blocks(record: RobustnessRecord) -> list[Block]:
+    """The circumstances that break first, the most significant ones first."""
+    significance = {t.circumstance: t.significance for t in record.targets}
+    columns = [Column("Circumstance", number=False), Column("Significance")]
+    columns += [Column("Holds up to level"), Column("Breaks at level"), Column("Inconclusive from")]
+    ordered = sorted(
+        record.breaks,
+        key=lambda b: (
+            b.breaks_at is None,
+            b.breaks_at or 0,
+            -(significance.get(b.circumstance) or 0),
+        ),
+    )
+    rows: list[Row] = [
+        [
+            Cell(b.circumstance, strong=True),
+            numbers.value(significance.get(b.circumstance)),
+            *(numbers.value(v) for v in (b.holds_at, b.breaks_at, b.inconclusive_at)),
+        ]
+        for b in ordered
+    ]
+    return [Heading("What breaks first"), Table(columns, rows, name="What breaks first", brief=12)]
+
+
+def _circumstance_blocks(record: RobustnessRecord) -> list[Block]:
+    """Tasks 1 and 2: circumstances by significance, points of view, and how ratings are spread."""
+    views = list(dict.fromkeys(view for t in record.targets for view in t.seen_as))
+    columns = [Column("Circumstance", number=False), Column("Probability"), Column("Exposure")]
+    columns += [Column("Likelihood"), Column("Severity"), Column("Significance")]
+    columns += [Column(view, number=False) for view in views]
+    rows: list[Row] = [
+        [
+            Cell(t.circumstance, [t.description] if t.description else [], strong=True),
+            numbers.value(t.probability),
+            *(_rated(factor, getattr(t, factor)) for factor in SCALES),
+            Cell(numbers.value(t.significance), strong=True),
+            *("; ".join(t.seen_as.get(view, [])) or numbers.NONE for view in views),
+        ]
+        for t in record.targets
+    ]
+    blocks: list[Block] = [
+        Heading("Target circumstances by significance"), Table(columns, rows, name="Circumstances")
+    ]  # fmt: skip
+    most = max((n for counts in record.ratings.values() for n in counts), default=0)
+    if most:
+        cells = {
+            (factor, str(k)): charts.HeatCell(
+                float(n), f"{factor} {k} {SCALES[factor][k - 1]}: {n}"
+            )
+            for factor, counts in record.ratings.items()
+            for k, n in enumerate(counts, start=1)
+        }
+        ramp = charts.Ramp("loss", 0.0, float(most), ("none", "most"))
+        draw = drawn(
+            charts.heat, list(record.ratings), [str(k) for k in range(1, 6)], cells,
+            title="Ratings", ramp=ramp,
+        )  # fmt: skip
+        blocks.append(Chart("figure-ratings", "How many circumstances have each rating.", draw))
+    unpaired = [t.circumstance for t in record.targets if not t.paired]
+    if unpaired:
+        text = f"{', '.join(unpaired)}: pictures have no original, so only M15 and M17 apply."
+        blocks.append(Text(text, "small"))
+    return blocks
+
+
+def _rated(factor: str, value: int | None) -> Cell:
+    return Cell(numbers.NONE) if value is None else Cell(f"{value}", SCALES[factor][value - 1])
+
+
+def _gap_blocks(record: RobustnessRecord) -> list[Block]:
+    """Tasks 3 and 4: what follow-up cases must add to the source data."""
+    if not record.gaps:
+        return []
+    columns = [Column("Circumstance", number=False), Column("Target"), Column("Source data")]
+    columns += [Column("Gap"), Column("", number=False)]
+    rows: list[Row] = [
+        [
+            Cell(g.circumstance, strong=True), numbers.value(g.target),
+            _ranged(g.source, g.interval, *([g.origin] if g.origin else [])),
+            numbers.value(g.gap), g.status,
+        ]
+        for g in record.gaps
+    ]  # fmt: skip
+    said = (
+        f"{record.missing}% of the circumstances are missing in the source data, "
+        f"{record.over_or_under}% are over- or under-represented, {record.covered}% are covered. "
+        "`roadworthy cases make` writes pictures at the target frequencies."
+    )
+    return [Heading("Gap between target and source"), Text(said), Table(columns, rows, name="Gap")]
+
+
+def _performance_blocks(record: RobustnessRecord) -> list[Block]:
+    """Task 5."""
+    names = list(dict.fromkeys(p.measure for p in record.performance))
+    columns = [Column("Data", number=False), *(Column(n) for n in names), Column("Cases")]
+    rows: list[Row] = []
+    for place in dict.fromkeys((p.circumstance, p.level) for p in record.performance):
+        own = {p.measure: p for p in record.performance if (p.circumstance, p.level) == place}
+        cells = [
+            _ranged(own[n].value, own[n].interval) if n in own else Cell(numbers.NONE)
+            for n in names
+        ]
+        name = place_name(*place) if place[0] else "source"
+        rows.append([Cell(name, strong=True), *cells, numbers.count(own[names[0]].cases)])
+    return [Heading("Performance"), Table(columns, rows, name="Performance", fold="All metrics")]
+
+
+def _distance_blocks(record: RobustnessRecord) -> list[Block]:
+    """Task 6."""
+    methods = {d.method: d.metric for d in record.distances}
+    columns = [Column("Data", number=False), Column("Changed")]
+    columns += [Column(method, sub=metric) for method, metric in methods.items()]
+    rows: list[Row] = []
+    for place in dict.fromkeys((d.circumstance, d.level) for d in record.distances):
+        own = {d.method: d for d in record.distances if (d.circumstance, d.level) == place}
+        changed = next((d.changed for d in own.values() if d.changed is not None), None)
+        cells = [
+            _ranged(own[m].value, own[m].interval) if m in own else Cell(numbers.NONE)
+            for m in methods
+        ]
+        share = numbers.value(changed, "percent") if changed is not None else numbers.NONE
+        rows.append([Cell(place_name(*place), strong=True), share, *cells])
+    notes = list(dict.fromkeys(d.note for d in record.distances if d.note))
+    return [
+        Heading("Distance to the source data"),
+        Table(columns, rows, name="Distance", fold="All distances"),
+        *(Text(note, "small") for note in notes),
+    ]
+
+
+def _proposal_blocks(record: RobustnessRecord) -> list[Block]:
+    """What epsilon the data suggest; never used unasked."""
+    if not record.proposals:
+        return []
+    said = (
+        "Read off the load test of this subject: flat up to the knee, then through the upper bounds of "
+        "the loss. It describes what was measured, not what is tolerable; it is used only if you copy "
+        "it into the file."
+    )
+    columns = [Column("Circumstance", number=False), Column("Knee at level")]
+    columns += [Column("Proposed epsilon", number=False)]
+    rows: list[Row] = [
+        [Cell(p.circumstance, f"loss of {p.measure}", strong=True), numbers.value(p.knee),
+         Cell(", ".join(_piece(piece) for piece in p.pieces), code=True)]
+        for p in record.proposals
+    ]  # fmt: skip
+    return [Heading("Proposals for epsilon"), Text(said), Table(columns, rows, name="Proposals")]
+
+
+def _piece(piece: tuple[float, float, float]) -> str:
+    up_to, slope, intercept = piece
+    return f"{{up_to: {up_to:.3g}, slope: {slope:.3g}, intercept: {intercept:.3g}}}"
+
+
+def _traceability(record: RobustnessRecord) -> list[Block]:
+    """Goal, questions, metrics and what was found."""
+    broken = [o for o in record.outcomes if o.outcome == "breached"]
+    held = [o for o in record.outcomes if o.outcome == "met"]
+    losses = [r.loss for r in record.relation if r.loss is not None]
+    far = [d.value for d in record.distances if d.metric == "M14" and d.value is not None]
+    source = [p for p in record.performance if not p.circumstance]
+    top = next((t for t in record.targets if t.significance), None)
+    found = (
+        f"{len(record.targets)} circumstances",
+        ", ".join(f"{p.measure} {numbers.value(p.value)}" for p in source),
+        f"highest: {top.circumstance}, {top.significance}" if top else "not stated",
+        f"{record.distance.partition('(')[0]} {numbers.value(min(far))} to {numbers.value(max(far))}"
+        if far else numbers.NONE,
+        f"loss {numbers.value(min(losses))} to {numbers.value(max(losses))}" if losses else numbers.NONE,
+        f"robust in {len(held)}, not robust in {len(broken)} of {len(record.outcomes)} conditions"
+        if record.outcomes else "no epsilon stated",
+    )  # fmt: skip
+    columns = [Column(h, number=False) for h in ("", "Question", "Metrics", "Found")]
+    rows: list[Row] = [[q, text, metrics, f] for (q, text, metrics), f in zip(QUESTIONS, found, strict=True)]
+    goal = record.goal or "Evaluate the robustness of the detector from a practitioner's viewpoint"
+    return [
+        Heading("Goal, questions, metrics"),
+        Text(f"Goal: {goal}."),
+        Table(columns, rows, name="Goal, questions, metrics"),
+    ]
