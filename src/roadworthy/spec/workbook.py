@@ -58,7 +58,7 @@ EMPTY_ONE = "`roadworthy init --workbook` writes an empty workbook"
 
 
 @dataclass(frozen=True)
-class Cell:
+class SheetCell:
     """One cell: the stored value, and whether a formula made it."""
 
     path: Path
@@ -138,11 +138,11 @@ class Tab:
         """As spreadsheets write it before a cell."""
         return f"'{self.title}'" if " " in self.title else self.title
 
-    def cell(self, row: int, column: int) -> Cell:
+    def cell(self, row: int, column: int) -> SheetCell:
         """The cell in a row and column, counted from 1."""
         value, typed = self.values.cell(row, column), self.formulas.cell(row, column)
         where = f"{self.name}!{value.coordinate}"
-        return Cell(self.path, where, value.value, typed.data_type == "f")
+        return SheetCell(self.path, where, value.value, typed.data_type == "f")
 
     @property
     def results_row(self) -> int:
@@ -151,7 +151,7 @@ class Tab:
         marks = (r for r in rows if _plain(self.values.cell(r, 1).value) == _plain(RESULTS))
         return next(marks, self.values.max_row + 2)
 
-    def labelled(self) -> dict[str, Cell]:
+    def labelled(self) -> dict[str, SheetCell]:
         """By label in column A, the cell in column B."""
         rows = range(self.results_row - 1, 0, -1)
         return {_plain(self.values.cell(r, 1).value): self.cell(r, 2) for r in rows}
@@ -169,12 +169,12 @@ class Tab:
         wanted = " and ".join(needed)
         raise SpecError(f"{self.path}, {self.name}: no row has the titles {wanted}; {EMPTY_ONE}")
 
-    def rows(self, *needed: str, read: Collection[str]) -> Iterator[Mapping[str, Cell]]:
+    def rows(self, *needed: str, read: Collection[str]) -> Iterator[Mapping[str, SheetCell]]:
         """Rows of the table, by title, in which something that is read was entered; no examples."""
         header, titles = self.header(*needed)
         for row in range(header + 1, self.results_row):
-            missing = partial(Cell, self.path, f"{self.name}!A{row}")
-            at: defaultdict[str, Cell] = defaultdict(missing)
+            missing = partial(SheetCell, self.path, f"{self.name}!A{row}")
+            at: defaultdict[str, SheetCell] = defaultdict(missing)
             at |= {title: self.cell(row, column) for title, column in titles.items()}
             example = at["Id"].label.lower().startswith("example")
             if not example and any(not at[title].empty for title in read):
@@ -241,7 +241,7 @@ class _Reader:
         order = ("subject", "data", "circumstances", "exclusive", "confidence", "robustness")
         return {key: self.content[key] for key in order if key in self.content}
 
-    def _put(self, place: Place, cell: Cell, value: Any) -> None:
+    def _put(self, place: Place, cell: SheetCell, value: Any) -> None:
         """Fill a key, unless the cell is empty; and remember where it stands."""
         self.cells[place] = cell.where
         self.cells.setdefault(place[:1], cell.where)
@@ -286,7 +286,7 @@ class _Reader:
         if sum("probability" in c for c in made) > 1:
             every[MIXTURE] = {"mixture": "all"}
 
-    def _circumstance(self, place: Place, at: Mapping[str, Cell]) -> None:
+    def _circumstance(self, place: Place, at: Mapping[str, SheetCell]) -> None:
         """One row: what makes it, how often it is met, and how much it matters."""
         self.cells[place] = at["Circumstance"].where
         cell, where = at["Transform"], (*place, "transform")
@@ -302,7 +302,7 @@ class _Reader:
             self._put(where, cell, cell.number(where, words))
         self._put((*place, "description"), at["Circumstance"], at["Circumstance"].label)
 
-    def _seen_by(self, who: str, key: str, cell: Cell) -> None:
+    def _seen_by(self, who: str, key: str, cell: SheetCell) -> None:
         """What another point of view calls a circumstance; one may be several there (task 1)."""
         place = ("robustness", "viewpoints", who)
         for what in filter(None, map(str.strip, cell.text(place).split(";"))):
@@ -344,7 +344,7 @@ class _Reader:
                     raise cell.refused((), said)
 
 
-def _setting(cell: Cell, place: Place) -> Any:
+def _setting(cell: SheetCell, place: Place) -> Any:
     """What a cell beside a label says."""
     key = place[-1]
     if key in ("significance", "confidence"):
@@ -356,7 +356,7 @@ def _setting(cell: Cell, place: Place) -> Any:
     return [word for word in re.split(r"[\s,;]+", text) if word] if key == "measures" else text
 
 
-def _levels(cell: Cell, place: Place) -> list[int]:
+def _levels(cell: SheetCell, place: Place) -> list[int]:
     """``1, 2, 3``, or one number."""
     if not isinstance(cell.value, str):
         level = cell.number(place)
@@ -367,7 +367,7 @@ def _levels(cell: Cell, place: Place) -> list[int]:
     return [int(part) for part in parts]
 
 
-def _source_of(at: Mapping[str, Cell], place: Place) -> Any:
+def _source_of(at: Mapping[str, SheetCell], place: Place) -> Any:
     """A share, what was found among those looked at, or an estimator."""
     share, size = at[FREQUENCY].number(place), at[LOOKED_AT].number(place)
     estimator = at[ESTIMATOR].text(place)
