@@ -38,6 +38,8 @@ from roadworthy.execution.progress import Progress, Silent
 from roadworthy.execution.work import Done, Unfinished
 from roadworthy.finding import Finding
 from roadworthy.report.wording import main_measure
+from roadworthy.report.workbook import FILE as WORKBOOK_FILE
+from roadworthy.report.workbook import results_written
 from roadworthy.spec import Assessment, SpecError
 from roadworthy.spec.answers import assessment_of_answers, is_table
 from roadworthy.spec.document import WITHOUT_FILE
@@ -365,6 +367,7 @@ def _conclude(
             write_files(name, result, folder.path)
             record.warnings += result.warnings
             record.notes += result.notes
+        record.notes += plan.spec.document.notes
         if plan.spec.media == "gallery":
             record.gallery = make_gallery(plan, folder, observed.seen)
         record.timings = dict(clock)
@@ -372,6 +375,9 @@ def _conclude(
     with clock.stage("report"):
         show.stage("writing the report", 0)
         write_reports(record)
+        workbook = plan.spec.document.workbook
+        if workbook:
+            folder.write_bytes(WORKBOOK_FILE, results_written(workbook, record))
     record.timings = dict(clock)
     record.write(folder.path)
     return Run(folder.path, record, judgements)

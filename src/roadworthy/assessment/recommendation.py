@@ -140,6 +140,7 @@ def recommend(
 NEVER_TRIED = {
     "dataset": "it has data of its own, and no calibration case is made under it",
     "filter": "the calibration data lacks the columns of its filter; add them",
+    "specified": "it is specified, and not run",
     **dict.fromkeys(("transform", "attack", "source"), "no calibration case was made under it"),
 }
 """Why no calibration case is of a circumstance, by its kind."""

@@ -155,6 +155,8 @@ def _not_tested(plan: Plan) -> list[str]:
     found = []
     if not plan.circumstances:
         found.append("No circumstance besides the clean test data was tried")
+    unrun = [c.description or c.name for c in plan.circumstances if c.kind == "specified"]
+    found += [f"{name}: specified as a circumstance of use, but not run" for name in unrun]
     if plan.data["test"].groups is None:
         found.append(
             "Dependence between cases: the data names no groups, so cases are taken as independent"

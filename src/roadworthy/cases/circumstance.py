@@ -1,9 +1,9 @@
 """Circumstances: the conditions of use under which a subject is assessed.
 
 A circumstance is a transform, or several in a row, at one or more levels; an attack; a source of invalid inputs; a mixture of
-other circumstances; a metadata filter; or a separate data set. It has a probability of being met, and exposure, likelihood
-and severity of harm on the scales 1 to 5 of Wozniak et al. 2024 (tables 4 and 5). Their product is its risk priority, 1
-to 125 (metric M6).
+other circumstances; a metadata filter; a separate data set; or specified and not run. It has a probability of being met,
+and exposure, likelihood and severity of harm on the scales 1 to 5 of Wozniak et al. 2024 (tables 4 and 5). Their product is
+its risk priority, 1 to 125 (metric M6).
 
 >>> shutter = Circumstance("low_shutter", transform="motion_blur", levels=(1, 2), exposure=1, likelihood=2, severity=5)
 >>> shutter.significance
@@ -39,9 +39,11 @@ SCALES: dict[str, tuple[str, ...]] = {
     "severity": ("insignificant", "minor", "marginal", "critical", "catastrophic"),
 }
 """The words for 1 to 5 (Wozniak et al. 2024, table 5)."""
-MADE_BY = ("transform", "transforms", "attack", "source", "mixture", "where", "data")
+MADE_BY = ("transform", "transforms", "attack", "source", "mixture", "where", "data", "run")
 """The keys of which a circumstance has exactly one."""
-CircumstanceKind = Literal["transform", "attack", "source", "mixture", "filter", "dataset"]
+CircumstanceKind = Literal[
+    "transform", "attack", "source", "mixture", "filter", "dataset", "specified"
+]
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,8 @@ class Circumstance:
     port: str = "input"
     where: Mapping[str, Any] | None = None
     data: Mapping[str, Any] | None = None
+    run: Literal[False] | None = None
+    """False: it is specified, and nothing makes its cases yet."""
     probability: float | None = None
     exposure: int | None = None
     likelihood: int | None = None
@@ -167,6 +171,7 @@ class Circumstance:
             "mixture": "mixture",
             "where": "filter",
             "data": "dataset",
+            "run": "specified",
         }
         return named[self.made_by]
 
@@ -244,7 +249,7 @@ class Circumstance:
 
     def conditions(self) -> list[Condition]:
         """The settings in which new cases are made; none for a filter, whose cases are there already."""
-        if self.kind == "filter":
+        if self.kind in ("filter", "specified"):
             return []
         valid = self.kind != "source"
         if self.own_data is not None:

@@ -71,7 +71,7 @@ class Strict(BaseModel):
 
 
 class CircumstanceSpec(Strict):
-    """A condition of use: exactly one of transform, transforms, attack, source, mixture, where, data."""
+    """A condition of use: exactly one of transform, transforms, attack, source, mixture, where, data, run."""
 
     transform: str | None = Field(
         None, description="A registered transform; `roadworthy list transforms` shows them"
@@ -105,6 +105,9 @@ class CircumstanceSpec(Strict):
         None, description="A metadata filter: {site: B} or {age: {min: 65}}"
     )
     data: dict[str, Any] | None = Field(None, description="A separate data set, as under data")
+    run: Literal[False] | None = Field(
+        None, description="false: specified, with probability and severity, but not run"
+    )
     probability: float | None = Field(None, ge=0, le=1, description="How often it is met in use")
     exposure: Factor | None = Field(None, description="1 rare to 5 continuous")
     likelihood: Factor | None = Field(None, description="1 rare to 5 certain")

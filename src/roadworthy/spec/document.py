@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +20,8 @@ from roadworthy.registry import RegistryError
 Place = tuple[str | int, ...]
 WITHOUT_FILE = "<in memory>"
 """The name of a file that is none: its content was handed over as a mapping."""
+WORKBOOK = ".xlsx"
+"""The ending of an assessment file that is a workbook."""
 
 
 class SpecError(ValueError):
@@ -28,16 +30,25 @@ class SpecError(ValueError):
 
 @dataclass(frozen=True)
 class Document:
-    """A parsed YAML file."""
+    """A parsed YAML file, or a workbook as the YAML text that says the same."""
 
     text: str
     path: Path
     content: Any
     lines: dict[Place, int] = field(default_factory=dict)
+    cells: dict[Place, str] = field(default_factory=dict)
+    """In a workbook, the cell of each field: ``Specification!D7``."""
+    notes: tuple[str, ...] = ()
+    workbook: bytes = field(default=b"", repr=False)
+    """The workbook as it was read."""
 
     @classmethod
     def read(cls, path: Path) -> Document:
         """Read a file; a missing one is answered with what to do."""
+        if path.suffix.lower() == WORKBOOK and path.is_file():
+            from roadworthy.spec.workbook import read_workbook
+
+            return read_workbook(path)
         try:
             text = path.read_text(encoding="utf-8")
         except FileNotFoundError:
@@ -73,10 +84,7 @@ class Document:
 
     def line_of(self, place: Sequence[str | int]) -> int:
         """The line of a field, or of the nearest field around it."""
-        place = tuple(place)
-        while place and place not in self.lines:
-            place = place[:-1]
-        return self.lines.get(place, 1)
+        return self.lines.get(_nearest(place, self.lines), 1)
 
     @contextmanager
     def located(self, place: Sequence[str | int]) -> Iterator[None]:
@@ -89,10 +97,20 @@ class Document:
             raise self.error(place, str(error)) from error
 
     def error(self, place: Sequence[str | int], message: str) -> SpecError:
-        """An error that names file, line and field."""
+        """An error that names file, line (or cell) and field."""
         known = self.path.name != WITHOUT_FILE
         where = [f"{self.path}:{self.line_of(place)}"] if known else []
+        if self.cells:
+            where = [f"{self.path}, {self.cells[_nearest(place, self.cells)]}"]
         return SpecError(": ".join([*where, *filter(None, [field_name(place)]), message]))
+
+
+def _nearest(place: Sequence[str | int], known: Mapping[Place, Any]) -> Place:
+    """The place itself, or the nearest one around it that is known."""
+    place = tuple(place)
+    while place and place not in known:
+        place = place[:-1]
+    return place
 
 
 def field_name(place: Sequence[str | int]) -> str:

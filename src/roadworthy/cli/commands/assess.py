@@ -42,12 +42,16 @@ def _assess(
         bool,
         Option("--drop-unlabelled", help="For a table of answers: leave out rows without truth."),
     ] = False,
+    in_place: Annotated[
+        bool, Option("--in-place", help="For a workbook: write results into the file itself, too.")
+    ] = False,
     json: Json = False,
 ) -> int:
     """Run an assessment: the exit code is the verdict (0 met, 1 breached, 3 inconclusive).
 
-    FILE is an assessment file, or a table of answers (CSV, Parquet, JSON lines) with the columns
-    label and prediction; its other columns are inferred and listed.
+    FILE is an assessment file, a workbook (.xlsx; `roadworthy init --workbook` writes one), or a
+    table of answers (CSV, Parquet, JSON lines) with the columns label and prediction; its other
+    columns are inferred and listed.
 
     What is done is kept: after an interruption, or a change of claims, the same command goes on
     from there. Cases that failed because a server did not answer are computed again.
@@ -58,12 +62,15 @@ def _assess(
         from roadworthy.execution.memory import keep_freed_memory
         from roadworthy.spec import SpecError
         from roadworthy.spec.answers import assessment_of_answers, is_table
+        from roadworthy.spec.document import WORKBOOK
 
         keep_freed_memory()
         table = is_table(file)
         options = {"group": group, "task": task, "drop_unlabelled": drop_unlabelled}
         if any(options.values()) and not table:
             raise SpecError("--group, --task and --drop-unlabelled are for a table of answers")
+        if in_place and file.suffix.lower() != WORKBOOK:
+            raise SpecError(f"--in-place is for a workbook ({WORKBOOK})")
         run = assess(
             assessment_of_answers(file, **options) if table else file,  # type: ignore[arg-type]
             runs=runs,
@@ -72,6 +79,10 @@ def _assess(
             command=_command(file, runs, workers),
             fresh=fresh,
         )
+        if in_place:
+            from roadworthy.report.workbook import results_written
+
+            file.write_bytes(results_written(file.read_bytes(), run.record))
     # A reader who has seen enough (`| head`) does not change the verdict.
     with contextlib.suppress(BrokenPipeError, SystemExit):
         if json:
@@ -108,6 +119,8 @@ def _print(run: Record) -> None:
     for part in summary(run, out.width):
         out.print(part)
     lines = [f"Report: {_shown(run.folder / 'report.html')}"]
+    if (run.folder / "workbook.xlsx").is_file():
+        lines.append(f"Workbook: {_shown(run.folder / 'workbook.xlsx')}")
     monitor = run.sections.get("monitor")
     if monitor and monitor.bundle:
         bundle = shlex.quote(_shown(run.folder / monitor.bundle))

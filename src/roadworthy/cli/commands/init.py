@@ -47,24 +47,35 @@ def _init(
     target: Annotated[
         str | None, Option(help="The column of a table, or array of an .npz, to predict.")
     ] = None,
+    workbook: Annotated[
+        bool, Option("--workbook", help="Write a workbook to fill in, by default workbook.xlsx.")
+    ] = False,
 ) -> None:
     """Write a commented assessment file, valid as it stands, for a subject and data.
+
+    With --workbook, or if FILE ends in .xlsx, it is an empty workbook of three tabs instead.
 
     Without options it looks at the folder of the file. What is a guess is marked `# please check`.
     """
     from roadworthy.cli import discovery
     from roadworthy.spec import Assessment, SpecError
     from roadworthy.spec.answers import is_table
+    from roadworthy.spec.document import WORKBOOK
 
     if file.is_file() and is_table(file):
         _init_answers(file)
         return
+    if workbook and file == Path("assessment.yaml"):
+        file = Path("workbook.xlsx")
     if file.exists():
         raise SpecError(f"{file} exists; remove it, or name another file")
     base = file.resolve().parent
     if not base.is_dir():
         raise SpecError(f"{file}: there is no folder {base}; make it first")
     subjects, sets = discovery.candidates(base, target=target)
+    if workbook or file.suffix.lower() == WORKBOOK:
+        _init_workbook(file, subject or _only(subjects), data or _only(sets), target)
+        return
     chosen_subject = _chosen(subject, subjects, base, "subject")
     chosen_data = _chosen(data, sets, base, "data")
     what = discovery.subject_at(chosen_subject, base)
@@ -79,6 +90,29 @@ def _init(
         print(f"next: roadworthy cases export {file} --out cases   (to make {chosen_subject})")
     else:
         print(f"next: roadworthy assess {file}")
+
+
+def _only(found: list[str]) -> str:
+    return found[0] if len(found) == 1 else ""
+
+
+def _init_workbook(file: Path, subject: str, data: str, target: str | None) -> None:
+    """Write an empty workbook; subject and data are filled in as far as they are known."""
+    from roadworthy.cli.discovery import data_at, subject_at
+    from roadworthy.report.workbook import empty_workbook
+    from roadworthy.spec import SpecError
+    from roadworthy.spec.document import WORKBOOK
+
+    if file.suffix.lower() != WORKBOOK:
+        raise SpecError(f"{file}: a workbook ends in {WORKBOOK}")
+    base = file.resolve().parent
+    what = subject_at(_seen_from(base, subject), base).keys if subject else {}
+    held = data_at(_seen_from(base, data), base, target=target) if data else None
+    if what and held:
+        what = {"task": held.task, **what}
+    file.write_bytes(empty_workbook(_flow(what) * bool(what), _flow(held.keys) if held else ""))
+    print(f"wrote {file}: subject {subject or 'to be named'}, data {data or 'to be named'}")
+    print(f"next: fill in its tabs, then roadworthy assess {file}")
 
 
 def _init_answers(table: Path) -> None:
