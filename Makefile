@@ -46,7 +46,7 @@ check: .venv/installed-dev
 	$(RUN)mypy
 	$(RUN)pytest src tests/architecture tests/claims -x
 
-bench: .venv/installed-dev .venv-peers/installed .venv-peers/audio/installed .venv-peers/supervisors/installed .venv-peers/risk/installed .venv-peers/attacks/installed
+bench: .venv/installed-dev .venv-peers/installed .venv-peers/audio/installed .venv-peers/supervisors/installed .venv-peers/risk/installed .venv-peers/attacks/installed .venv-peers/detection/installed
 	$(RUN)python benchmarks/transforms.py
 	$(RUN)python benchmarks/audio.py
 	$(RUN)python benchmarks/assess_growth.py
@@ -62,6 +62,7 @@ bench: .venv/installed-dev .venv-peers/installed .venv-peers/audio/installed .ve
 	$(RUN)python benchmarks/reliability.py
 	$(RUN)python benchmarks/splitting.py --quick --cells 24
 	$(RUN)python benchmarks/systems.py
+	$(RUN)python benchmarks/detection.py
 
 .venv-peers/installed: benchmarks/peers.txt
 	$(PYTHON) -m venv .venv-peers
@@ -87,6 +88,11 @@ bench: .venv/installed-dev .venv-peers/installed .venv-peers/audio/installed .ve
 	$(PYTHON) -m venv .venv-peers/attacks
 	.venv-peers/attacks/bin/pip install --disable-pip-version-check -q torch==2.13.0
 	.venv-peers/attacks/bin/pip install --disable-pip-version-check -q --no-deps -r benchmarks/peers-attacks.txt
+	@touch $@
+
+.venv-peers/detection/installed: benchmarks/peers-detection.txt
+	$(PYTHON) -m venv .venv-peers/detection
+	.venv-peers/detection/bin/pip install --disable-pip-version-check -q -r benchmarks/peers-detection.txt
 	@touch $@
 
 RISK := $(RUN)python studies/runtime-risk

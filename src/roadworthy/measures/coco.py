@@ -500,8 +500,9 @@ class _Entries:
     def sums(self, by_case: np.ndarray) -> np.ndarray:
         """Running sums of the weights, from 0 in every class."""
         own = self.weights(by_case)
-        sums = np.cumsum(own)
-        sums -= np.repeat(sums[self.starts] - own[self.starts], self.lengths)
+        sums = np.cumsum(own, dtype=own.dtype)
+        if len(self.starts) > 1:
+            sums -= np.repeat(sums[self.starts] - own[self.starts], self.lengths)
         return sums
 
 
@@ -703,8 +704,8 @@ def _precisions(
     by_setting = np.stack([objects[area] for _, area in settings], axis=1)
     silent = weights @ ~found.answered
     values = np.empty((len(weights), len(figures), len(found.labels)))
-    # Sums of whole numbers are quicker.
-    whole = weights.astype(np.int64) if (weights == np.floor(weights)).all() else weights
+    # Sums of whole numbers are quicker. 2**31 copies of detections do not fit into memory anyway.
+    whole = weights.astype(np.int32) if (weights == np.floor(weights)).all() else weights
     for b, row in enumerate(whole):
         average = curves.average(row, by_setting[b], float(silent[b]))
         values[b] = [average[own].mean(axis=0) for own in rows]
