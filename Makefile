@@ -46,7 +46,7 @@ check: .venv/installed-dev
 	$(RUN)mypy
 	$(RUN)pytest src tests/architecture tests/claims -x
 
-bench: .venv/installed-dev .venv-peers/installed .venv-peers/audio/installed .venv-peers/supervisors/installed .venv-peers/risk/installed .venv-peers/attacks/installed .venv-peers/distances/installed
+bench: .venv/installed-dev .venv-peers/installed .venv-peers/audio/installed .venv-peers/supervisors/installed .venv-peers/risk/installed .venv-peers/attacks/installed .venv-peers/distances/installed .venv-peers/detection/installed
 	$(RUN)python benchmarks/transforms.py
 	$(RUN)python benchmarks/audio.py
 	$(RUN)python benchmarks/assess_growth.py
@@ -63,6 +63,7 @@ bench: .venv/installed-dev .venv-peers/installed .venv-peers/audio/installed .ve
 	$(RUN)python benchmarks/splitting.py --quick --cells 24
 	$(RUN)python benchmarks/systems.py
 	$(RUN)python benchmarks/distances.py
+	$(RUN)python benchmarks/detection.py
 
 .venv-peers/installed: benchmarks/peers.txt
 	$(PYTHON) -m venv .venv-peers
@@ -93,6 +94,11 @@ bench: .venv/installed-dev .venv-peers/installed .venv-peers/audio/installed .ve
 .venv-peers/distances/installed: benchmarks/peers-distances.txt
 	$(PYTHON) -m venv .venv-peers/distances
 	.venv-peers/distances/bin/pip install --disable-pip-version-check -q --no-deps -r benchmarks/peers-distances.txt
+	@touch $@
+
+.venv-peers/detection/installed: benchmarks/peers-detection.txt
+	$(PYTHON) -m venv .venv-peers/detection
+	.venv-peers/detection/bin/pip install --disable-pip-version-check -q -r benchmarks/peers-detection.txt
 	@touch $@
 
 RISK := $(RUN)python studies/runtime-risk

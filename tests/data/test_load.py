@@ -11,7 +11,19 @@ import roadworthy.data
 from roadworthy import registry
 from roadworthy.data import DataError, load
 
-NAMES = {"idx", "npz", "image_folder", "csv", "coco", "audio", "dialogue", "frames", "bundled"}
+NAMES = {
+    "idx",
+    "npz",
+    "image_folder",
+    "csv",
+    "coco",
+    "yolo",
+    "voc",
+    "audio",
+    "dialogue",
+    "frames",
+    "bundled",
+}
 SHARED = {"path", "base", "metadata", "group", "classes", "limit", "name"}
 
 

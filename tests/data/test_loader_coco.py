@@ -39,8 +39,9 @@ def test_boxes_become_corners_and_classes_stand_in_the_order_of_their_ids(tmp_pa
     data = loaded(tmp_path, DOCUMENT)
     assert data.classes == ("cat", "dog") and data.target_kind is BOXES
     assert data.ids.tolist() == ["a.png", "b.png"]
-    assert data.targets[0].xyxy.tolist() == [[10, 5, 30, 15], [0, 0, 40, 30]]
-    assert data.targets[0].labels.tolist() == [1, 0]
+    # Annotation tools round: what sticks out by less than a pixel stays, as COCO counts it.
+    assert data.targets[0].xyxy.tolist() == [[10, 5, 30, 15], [0, 0, 40.5, 30], [0, 0, 5, 5]]
+    assert data.targets[0].labels.tolist() == [1, 0, 0]
     assert all(BOXES.problem(t) is None for t in data.targets)
 
 
@@ -53,13 +54,31 @@ def test_an_image_without_boxes_stays_and_crowds_are_counted(tmp_path: Path) -> 
     ]
 
 
+def test_crowds_are_regions_to_ignore_and_areas_are_those_of_the_annotations(
+    tmp_path: Path,
+) -> None:
+    data = loaded(tmp_path, changed("annotations", 0, area=77.5))
+    assert data.targets[0].ignore.tolist() == [False, False, True]
+    assert data.targets[0].area is not None
+    assert data.targets[0].area.tolist() == [77.5, 40.5 * 30, 25]
+    assert data.notes == (
+        "2 of 3 annotations have no area. The area of the box says whether the object is small, "
+        "medium or large.",
+    )
+
+
 def test_a_missing_image_is_a_failed_case(tmp_path: Path) -> None:
     read = loaded(tmp_path, DOCUMENT).inputs[:]
     assert read[0].shape == (30, 40, 3) and isinstance(read[1], Unreadable)
+    assert "b.png: does not exist; restore the file or leave the sample out" in read[1].reason
 
 
 def test_classes_given_fix_the_order(tmp_path: Path) -> None:
-    assert loaded(tmp_path, DOCUMENT, classes=["dog", "cat"]).targets[0].labels.tolist() == [0, 1]
+    assert loaded(tmp_path, DOCUMENT, classes=["dog", "cat"]).targets[0].labels.tolist() == [
+        0,
+        1,
+        1,
+    ]
     with pytest.raises(DataError, match="category 7 is 'dog', none of the classes given"):
         loaded(tmp_path, DOCUMENT, classes=["cat"])
 
@@ -80,12 +99,12 @@ def changed(section: str, at: int, **change: Any) -> dict[str, Any]:
         (changed("annotations", 0, category_id=5), "annotations[0] (id 1) is of the category 5"),
         (
             changed("annotations", 0, bbox=[1, 1, -4, 5]),
-            "annotations[0] (id 1) has the bbox [1, 1, -4, 5], whose width",
+            "annotations[0] (id 1) of the image 'a.png' has a box from (1, 1) to (-3, 6), whose width",
         ),
         (changed("annotations", 0, bbox=[1, 1, 0, 5]), "not both above 0"),
         (
             changed("annotations", 0, bbox=[30, 5, 20, 10]),
-            "outside its image 'a.png' of 40 x 30 pixels",
+            "of the image 'a.png' has a box from (30, 5) to (50, 15), outside its image of 40 x 30",
         ),
         (changed("annotations", 0, bbox=[-3, 5, 20, 10]), "outside its image"),
         (
@@ -93,6 +112,8 @@ def changed(section: str, at: int, **change: Any) -> dict[str, Any]:
             "four numbers x, y, width, height were expected",
         ),
         (changed("annotations", 0, bbox=None), "four numbers"),
+        (changed("annotations", 0, area=-1), "annotations[0] (id 1) has the area -1; a number of"),
+        (changed("annotations", 0, area="big"), "has the area 'big'"),
         (changed("annotations", 0, bbox=[1, 1, float("nan"), 2]), "not both above 0"),
         (changed("images", 1, id=10), "images[1] has the id 10, which occurs twice"),
         (

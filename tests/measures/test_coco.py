@@ -12,7 +12,7 @@ import pytest
 
 from roadworthy.data.values import Boxes
 from roadworthy.measures import coco
-from roadworthy.measures.coco import COUNTS, FIGURES, detection_summary, evaluate, summaries
+from roadworthy.measures.coco import COUNTS, FIGURES, detection_summary, evaluate_boxes, summaries
 from roadworthy.registry import get
 
 ORACLE = Path(__file__).with_name("oracle")
@@ -70,7 +70,7 @@ def test_many_weightings_at_once_equal_evaluating_copies(name: str, silent: int)
     rng = np.random.default_rng(0)
     n = len(found)
     weights = np.stack([np.bincount(rng.integers(0, n, n), minlength=n) for _ in range(4)])
-    table = summaries(evaluate(found, truth), weights)
+    table = summaries(evaluate_boxes(found, truth), weights)
     for row, w in enumerate(weights):
         rows = np.repeat(np.arange(n), w)
         copied = detection_summary([found[i] for i in rows], [truth[i] for i in rows])
@@ -113,14 +113,14 @@ def test_no_object_at_all_is_not_defined() -> None:
 
 def test_an_evaluation_is_kept_for_the_same_answers_only() -> None:
     (found, truth), _ = drawn("plain")
-    first = evaluate(found, truth)
-    assert evaluate(list(found), list(truth)) is first
-    assert evaluate([None, *found[1:]], truth) is not first
+    first = evaluate_boxes(found, truth)
+    assert evaluate_boxes(list(found), list(truth)) is first
+    assert evaluate_boxes([None, *found[1:]], truth) is not first
 
 
 def test_weights_of_another_number_of_cases_are_refused() -> None:
     (found, truth), _ = drawn("plain")
     with pytest.raises(ValueError, match=r"shape \(3,\); one row a weighting .* the 30 cases"):
-        summaries(evaluate(found, truth), np.ones(3))
+        summaries(evaluate_boxes(found, truth), np.ones(3))
     with pytest.raises(ValueError, match=r"iou is 1\.5; a number above 0 and at most 1"):
         detection_summary(found, truth, iou=1.5)

@@ -254,6 +254,14 @@ def test_coco_results_are_boxes_by_image(tmp_path):
         SubjectError, match="entry 0 is of the image 9, which the annotations do not list"
     ):
         build(tmp_path, "results.json", "detection", annotations="truth.json")
+    (tmp_path / "results.json").write_text(json.dumps([{**RESULTS[0], "category_id": 4}]))
+    with pytest.raises(SubjectError, match="is of the category 4, which the annotations do not"):
+        build(tmp_path, "results.json", "detection", annotations="truth.json")
+    (tmp_path / "results.json").write_text(
+        json.dumps([RESULTS[1], {**RESULTS[0], "bbox": [5, 5, -1, 2]}])
+    )
+    with pytest.raises(SubjectError, match=r"entry 1 has a box whose second corner .* image 7"):
+        build(tmp_path, "results.json", "detection", annotations="truth.json")
 
 
 @pytest.mark.parametrize(

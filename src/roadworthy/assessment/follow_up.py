@@ -22,6 +22,8 @@ import numpy as np
 from roadworthy.assessment.export import planned
 from roadworthy.cases.circumstance import Circumstance, Condition
 from roadworthy.cases.generators import Mixture, MixturePart
+from roadworthy.data.loaders.boxes import Size
+from roadworthy.data.loaders.coco import coco_document
 from roadworthy.data.png import encode_png
 from roadworthy.data.samples import DataError, Dataset
 from roadworthy.data.seeds import generator
@@ -205,26 +207,11 @@ def _write_tables(
 
 def _coco(data: Dataset, written: list[Any]) -> dict[str, Any]:
     names = data.classes or tuple(str(i) for i in range(1 + _largest_label(written)))
-    images: list[dict[str, Any]] = []
-    annotations: list[dict[str, Any]] = []
-    for number, (name, boxes, (height, width)) in enumerate(written, start=1):
-        file = name.removeprefix("images/")
-        images.append({"id": number, "file_name": file, "width": width, "height": height})
-        for (x1, y1, x2, y2), label, ignore in zip(
-            boxes.xyxy.tolist(), boxes.labels.tolist(), boxes.ignore.tolist(), strict=True
-        ):
-            annotations.append(
-                {
-                    "id": len(annotations) + 1,
-                    "image_id": number,
-                    "category_id": label + 1,
-                    "bbox": [x1, y1, x2 - x1, y2 - y1],
-                    "area": (x2 - x1) * (y2 - y1),
-                    "iscrowd": int(ignore),
-                }
-            )
-    categories = [{"id": i, "name": name} for i, name in enumerate(names, start=1)]
-    return {"images": images, "annotations": annotations, "categories": categories}
+    pictures = [
+        (name.removeprefix("images/"), boxes, Size(width, height))
+        for name, boxes, (height, width) in written
+    ]
+    return coco_document(pictures, names)
 
 
 def _largest_label(written: list[Any]) -> int:

@@ -548,7 +548,7 @@ def _entry(plan: Plan, folder: RunFolder, here: Seen, clean: Seen, row: int) -> 
         confidence=sure,
         clean_prediction=before,
         failure=None if plan.spec.never_wrong else bool(here.observed.failure[row]),
-        boxes=None if here.targets is None else _boxes(here.targets, here.system.output, row),
+        boxes=_boxes(plan, here, clean if paired else None, row),
     )
     frames = data.input_kind is FRAMES
     if data.input_kind in (IMAGE, FRAMES) and not isinstance(original, Unreadable):
@@ -588,14 +588,20 @@ def _transcript(episode: Any) -> str | None:
     return "\n".join(" / ".join(f"{k}: {v}" for k, v in turn.items()) for turn in episode.turns)
 
 
-def _boxes(targets: Any, outputs: Any, row: int) -> dict[str, Any] | None:
-    truth, found = targets[row], outputs[row]
-    if not isinstance(truth, Boxes):
+def _boxes(plan: Plan, here: Seen, clean: Seen | None, row: int) -> dict[str, Any] | None:
+    """Truth and detections of a case and of its original: those that count for its error."""
+    if here.targets is None or not isinstance(here.targets[row], Boxes):
         return None
-    return {
-        "truth": truth.xyxy.tolist(),
-        "prediction": found.xyxy.tolist() if isinstance(found, Boxes) else [],
-    }
+    least = float(plan.spec.measure_parameters.get("min_score", 0.5))
+
+    def kept(seen: Seen) -> list[list[float]]:
+        found = seen.system.output[row]
+        return found.xyxy[found.scores >= least].tolist() if isinstance(found, Boxes) else []
+
+    boxes = {"truth": here.targets[row].xyxy.tolist(), "prediction": kept(here)}
+    if clean is not None:
+        boxes |= {"original_truth": clean.targets[row].xyxy.tolist(), "original": kept(clean)}
+    return boxes
 
 
 def _keep(folder: RunFolder, image: np.ndarray) -> str:

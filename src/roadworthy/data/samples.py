@@ -330,7 +330,8 @@ def load(spec: Mapping[str, Any], *, base: Path, name: str) -> Dataset:
     >>> load({"cocoo": "a.json"}, base=Path(), name="test")
     Traceback (most recent call last):
     roadworthy.data.samples.DataError: data 'test': no key names a loader, found: cocoo (did you mean 'coco'?); one of audio,
-    bundled, coco, csv, dialogue, frames, idx, image_folder, npz, predictions is needed
+    bundled, coco, csv, dialogue, frames, idx, image_folder, npz, predictions, voc, yolo is
+    needed
     """
     loaders = registry.components("loaders")
     named = [key for key in spec if key in loaders]

@@ -26,7 +26,7 @@ import functools
 import itertools
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -163,12 +163,20 @@ class Evaluation:
         """The cases `rows`, renumbered; a row may be taken more than once."""
         own, case = _gathered(self.case, rows)
         objects, truth_case = _gathered(self.truth_case, rows)
-        columns = self.label, self.score, self.rank, self.hit, self.unjudged
-        of_truth = self.truth_label, self.judged, self.found_at
         return Evaluation(
-            self.thresholds, self.answered[rows], case, *(c[own] for c in columns),
-            truth_case, *(c[objects] for c in of_truth),
-        )  # fmt: skip
+            self.thresholds,
+            self.answered[rows],
+            case,
+            self.label[own],
+            self.score[own],
+            self.rank[own],
+            self.hit[own],
+            self.unjudged[own],
+            truth_case,
+            self.truth_label[objects],
+            self.judged[objects],
+            self.found_at[objects],
+        )
 
     @functools.cached_property
     def labels(self) -> np.ndarray:
@@ -254,7 +262,7 @@ def with_iou(iou: float) -> tuple[float, ...]:
     return THRESHOLDS if known else tuple(sorted((*THRESHOLDS, iou)))
 
 
-def evaluate(
+def evaluate_boxes(
     outputs: Sequence[Boxes | None],
     targets: Sequence[Boxes],
     *,
@@ -492,8 +500,9 @@ class _Entries:
     def sums(self, by_case: np.ndarray) -> np.ndarray:
         """Running sums of the weights, from 0 in every class."""
         own = self.weights(by_case)
-        sums = np.cumsum(own)
-        sums -= np.repeat(sums[self.starts] - own[self.starts], self.lengths)
+        sums = np.cumsum(own, dtype=own.dtype)
+        if len(self.starts) > 1:
+            sums -= np.repeat(sums[self.starts] - own[self.starts], self.lengths)
         return sums
 
 
@@ -695,8 +704,8 @@ def _precisions(
     by_setting = np.stack([objects[area] for _, area in settings], axis=1)
     silent = weights @ ~found.answered
     values = np.empty((len(weights), len(figures), len(found.labels)))
-    # Sums of whole numbers are quicker.
-    whole = weights.astype(np.int64) if (weights == np.floor(weights)).all() else weights
+    # Sums of whole numbers are quicker. 2**31 copies of detections do not fit into memory anyway.
+    whole = weights.astype(np.int32) if (weights == np.floor(weights)).all() else weights
     for b, row in enumerate(whole):
         average = curves.average(row, by_setting[b], float(silent[b]))
         values[b] = [average[own].mean(axis=0) for own in rows]
@@ -724,14 +733,14 @@ def detection_summary(
 
     A case without answer is charged for as the measures of the same names do it.
     """
-    found = evaluate(outputs, targets, thresholds=with_iou(iou))
+    found = evaluate_boxes(outputs, targets, thresholds=with_iou(iou))
     by_case = np.ones(len(found)) if weights is None else np.asarray(weights, dtype=np.float64)
     table = summaries(found, by_case[None], min_score=min_score, iou=iou)
     by_class = {
         label: DetectionSummary(*table.by_class[0, :, at].tolist())
         for at, label in enumerate(table.labels)
     }
-    return DetectionSummary(*table.overall[0].tolist(), by_class=by_class)
+    return replace(DetectionSummary(*table.overall[0].tolist()), by_class=by_class)
 
 
 def summaries(
@@ -742,7 +751,7 @@ def summaries(
 
     >>> from roadworthy.data.values import Boxes
     >>> truth = [Boxes.of([[0, 0, 10, 10]])] * 2
-    >>> found = evaluate([Boxes.of([[0, 0, 10, 8]]), Boxes.of([])], truth)
+    >>> found = evaluate_boxes([Boxes.of([[0, 0, 10, 8]]), Boxes.of([])], truth)
     >>> summaries(found, np.array([[2, 0], [0, 2]])).column("ar100").tolist()
     [0.7, 0.0]
     """

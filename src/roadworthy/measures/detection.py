@@ -38,7 +38,7 @@ from roadworthy.measures.coco import (
     THRESHOLDS,
     Evaluation,
     Figure,
-    evaluate,
+    evaluate_boxes,
     over_classes,
     values_by_class,
     with_iou,
@@ -103,7 +103,9 @@ def match(
     >>> matched.hit.tolist(), matched.found_at.tolist()
     ([True, False], [0.9])
     """
-    found = evaluate(outputs, targets, thresholds=THRESHOLDS if iou == THRESHOLDS[0] else (iou,))
+    found = evaluate_boxes(
+        outputs, targets, thresholds=THRESHOLDS if iou == THRESHOLDS[0] else (iou,)
+    )
     first = np.uint64(1)
     judged = found.unjudged & first == 0
     return Matched(
@@ -226,7 +228,7 @@ def recall(
 
     No answer misses all objects, one at least.
     """
-    found = evaluate(outputs, targets, thresholds=with_iou(iou))
+    found = evaluate_boxes(outputs, targets, thresholds=with_iou(iou))
     objects, right, _ = _counts(found, iou, min_score)
     objects = np.where(found.answered, objects, np.maximum(objects, 1.0))
     missed = objects - right
@@ -250,7 +252,7 @@ def precision(
 
     Or as many as the answer with most false detections has of them, if that is more.
     """
-    found = evaluate(outputs, targets, thresholds=with_iou(iou))
+    found = evaluate_boxes(outputs, targets, thresholds=with_iou(iou))
     _, right, false = _counts(found, iou, min_score)
     return of_ratio(
         (right, false),
@@ -288,7 +290,7 @@ def _figure(
     figure: Figure,
     min_score: float = 0.5,
 ) -> Scored:
-    found = evaluate(outputs, targets, thresholds=with_iou(figure.ious[0]))
+    found = evaluate_boxes(outputs, targets, thresholds=with_iou(figure.ious[0]))
     return _scored(found, figure, min_score)
 
 

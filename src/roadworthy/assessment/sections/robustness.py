@@ -287,7 +287,9 @@ class RobustnessRecord(RecordPart):
 class RobustnessResult(Result):
     """With what claims are judged on."""
 
-    verdicts: Mapping[tuple[str, float | None], Mapping[str, Judged]] = field(default_factory=dict)
+    verdicts: Mapping[tuple[str, float | None], Mapping[str, JudgedMetric]] = field(
+        default_factory=dict
+    )
 
 
 @register("sections", KEY)
@@ -433,7 +435,7 @@ def _estimated(given: RobustnessSpec) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedMetric:
     """The relation for one metric at one place, and what it was judged on."""
 
     source: float
@@ -451,7 +453,7 @@ class Judged:
         return weighted.low, weighted.high
 
 
-def _evidence(place: tuple[str, float | None], metrics: Mapping[str, Judged]) -> Evidence:
+def _evidence(place: tuple[str, float | None], metrics: Mapping[str, JudgedMetric]) -> Evidence:
     """The least margin over the metrics."""
     margins = {name: one.found.weighted.margin for name, one in metrics.items()}
     worst = min(margins, key=lambda m: -math.inf if math.isnan(margins[m]) else margins[m])
@@ -482,7 +484,7 @@ def _evidence(place: tuple[str, float | None], metrics: Mapping[str, Judged]) ->
 
 
 @dataclass(frozen=True)
-class Compared:
+class TargetSet:
     """A target set beside its source: which rows are compared, and how far they are."""
 
     circumstance: Circumstance
@@ -586,7 +588,7 @@ class _Analysis:
             test[~np.isnan(test)], calibration, confidence=self.plan.spec.confidence
         )
 
-    def _targets(self) -> Iterator[Compared]:
+    def _targets(self) -> Iterator[TargetSet]:
         """Every condition with pictures of its own."""
         seen = {(s.condition.circumstance, s.condition.level): s for s in self.observed.seen}
         for c in _compared(self.plan):
@@ -596,19 +598,19 @@ class _Analysis:
             for k, condition in enumerate(where):
                 here, numbers = seen[c.name, condition.level], parts[:, k]
                 if c.own_data is not None:
-                    yield Compared(c, here, np.arange(len(table)), None, numbers)
+                    yield TargetSet(c, here, np.arange(len(table)), None, numbers)
                     continue
                 met = here.observed.met
                 changed = np.ones(len(table), bool) if met is None else met != MET_NONE
                 rows = np.flatnonzero(changed & ~np.isnan(numbers[:, 0]))
-                yield Compared(c, here, rows, numbers[rows, 0], numbers[rows, 1:])
+                yield TargetSet(c, here, rows, numbers[rows, 0], numbers[rows, 1:])
 
     def _scored(self, seen: Seen) -> dict[str, Scored]:
         """All metrics of one condition."""
         outputs = none_if_failed(seen.system.output, seen.system.ok)
         return {n: get("measures", n).build(outputs, seen.targets) for n in self.names}
 
-    def _performance(self, record: RobustnessRecord, targets: Sequence[Compared]) -> None:
+    def _performance(self, record: RobustnessRecord, targets: Sequence[TargetSet]) -> None:
         """Task 5: every metric on the source data and on each target set, whole."""
         self.source = self._scored(self.clean)
         self.target = {t.place: self._scored(t.seen) for t in targets}
@@ -625,7 +627,7 @@ class _Analysis:
                     )
                 )  # fmt: skip
 
-    def _own_weights(self, target: Compared) -> np.ndarray:
+    def _own_weights(self, target: TargetSet) -> np.ndarray:
         """Resamples of a target set; those of the source if its cases are the same."""
         if target.circumstance.own_data is None:
             return self.weights
@@ -639,7 +641,7 @@ class _Analysis:
         found = Resampled(value, known, len(draws) - len(known), self.groups, acceleration=None)
         return found.interval(confidence=self.plan.spec.confidence)
 
-    def _distances(self, record: RobustnessRecord, targets: Sequence[Compared]) -> None:
+    def _distances(self, record: RobustnessRecord, targets: Sequence[TargetSet]) -> None:
         """Task 6: between pictures and their originals, and between sets of features."""
         own = self.observed.searched[f"@{PICTURES}"]
         last = len(_estimated(self.given))
@@ -671,15 +673,15 @@ class _Analysis:
                         metric=SET_METRICS.get(name, "M16" if paired else "M17"),
                         value=found.value,
                         pairs=len(t.features) if paired else 0,
-                        note=" ".join(found.notes),
+                        note="; ".join(found.notes),
                     )
                 )
 
     def _relation(
-        self, record: RobustnessRecord, targets: Sequence[Compared]
-    ) -> dict[tuple[str, float | None], dict[str, Judged]]:
+        self, record: RobustnessRecord, targets: Sequence[TargetSet]
+    ) -> dict[tuple[str, float | None], dict[str, JudgedMetric]]:
         """Task 7: loss against epsilon at the distance, metric by metric."""
-        every: dict[tuple[str, float | None], dict[str, Judged]] = {}
+        every: dict[tuple[str, float | None], dict[str, JudgedMetric]] = {}
         for t in targets:
             if t.d is None or not len(t.rows):
                 continue
@@ -705,7 +707,7 @@ class _Analysis:
                     weight=weight,
                     confidence=self.plan.spec.confidence,
                 )
-                one = Judged(source.value(), target.value(), found, len(t.rows), self.groups)
+                one = JudgedMetric(source.value(), target.value(), found, len(t.rows), self.groups)
                 if self.epsilon is not None:
                     every.setdefault(t.place, {})[name] = one
                 record.relation.append(self._row(t, name, one))
@@ -721,7 +723,7 @@ class _Analysis:
             self.notes.append(f"{c.name} has no significance: its epsilon is not weighted.")
         return relation.significance_weight(c.significance, self.given.significance)
 
-    def _row(self, t: Compared, name: str, one: Judged) -> RelationRecord:
+    def _row(self, t: TargetSet, name: str, one: JudgedMetric) -> RelationRecord:
         found, stated = one.found, self.epsilon is not None
         return RelationRecord(
             circumstance=t.place[0],
@@ -744,7 +746,7 @@ class _Analysis:
     def _outcomes(
         self,
         record: RobustnessRecord,
-        every: Mapping[tuple[str, float | None], Mapping[str, Judged]],
+        every: Mapping[tuple[str, float | None], Mapping[str, JudgedMetric]],
     ) -> None:
         """Over all metrics, corrected over places; and the first level that breaks."""
         confidence = self.plan.spec.confidence
@@ -776,7 +778,7 @@ class _Analysis:
                 )
             )  # fmt: skip
 
-    def _proposals(self, record: RobustnessRecord, targets: Sequence[Compared]) -> None:
+    def _proposals(self, record: RobustnessRecord, targets: Sequence[TargetSet]) -> None:
         """An epsilon from the load test of each circumstance with three levels or more."""
         measure = self.names[0]
         for name in dict.fromkeys(t.place[0] for t in targets):
@@ -930,7 +932,9 @@ def _verdict_blocks(record: RobustnessRecord) -> list[Block]:
         verdict = Cell(numbers.NONE)
         if outcome is not None:
             word = WORDS.get(outcome.outcome, "inconclusive")
-            held = f"holds for {outcome.holds} of {outcome.metrics} metrics"
+            held = [f"holds for {outcome.holds} of {outcome.metrics} metrics"]
+            if outcome.outcome != outcome.unadjusted:
+                held.append("robust before correction (Holm)")
             verdict = Cell(word, held, status=STATUS[outcome.outcome], strong=True)
         rows.append(
             [
@@ -1022,7 +1026,7 @@ def _circumstance_blocks(record: RobustnessRecord) -> list[Block]:
             for factor, counts in record.ratings.items()
             for k, n in enumerate(counts, start=1)
         }
-        ramp = charts.Ramp("loss", 0.0, float(most), ("none", "most"))
+        ramp = charts.Ramp("loss", 0.0, float(most), ("none", "most"), counts=True)
         draw = drawn(
             charts.heat, list(record.ratings), [str(k) for k in range(1, 6)], cells,
             title="Ratings", ramp=ramp,

@@ -1,7 +1,8 @@
 """Detection and segmentation in the COCO format: one JSON file of images, annotations and categories, and a folder of images.
 
 Boxes come as x, y, width, height and leave as corners; classes stand in the order of the category ids; an image without
-boxes stays in. Annotations of crowds are left out of the targets and counted in the metadata column `crowds`.
+boxes stays in. Crowds are regions to ignore; the metadata columns `objects` and `crowds` count both. An annotation's `area`
+says whether an object is small, medium or large; without it, the area of its box does.
 
 Masks are drawn from the polygons: a pixel is of a class if its centre lies inside, and of the later annotation if several
 do. Class 0 is the background, and the categories follow; crowds are ignored.
@@ -14,20 +15,19 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
+from roadworthy.data.loaders.boxes import Corners, Size, sound_corners
 from roadworthy.data.loaders.files import Files, located, read_image, read_json
 from roadworthy.data.loaders.joining import Samples, class_names, reads
 from roadworthy.data.samples import DataError
 from roadworthy.data.values import BOXES, IGNORED, IMAGE, MASK, Boxes
 from roadworthy.registry import did_you_mean, register
 
-SLACK = 1.0
-"""Pixels by which a box may stick out of its image: annotation tools round."""
 BACKGROUND = "background"
 
 
@@ -52,7 +52,7 @@ def coco(
     document = _sections(file, read_json(file))
     pictures = _by_id(file, "images", document["images"], needs=("id", "file_name"))
     names, index = _categories(file, document["categories"], classes)
-    found, crowds = _boxes(file, document["annotations"], pictures, index)
+    found = _boxes(file, document["annotations"], pictures, index)
     truth: list[Boxes] | DrawnMasks = found
     if targets == "mask":
         if names[:1] != (BACKGROUND,):
@@ -68,15 +68,53 @@ def coco(
         target_kind=BOXES if targets == "boxes" else MASK,
         targets=truth,
         ids=files,
-        columns={"objects": np.array([len(b) for b in found]), "crowds": np.array(crowds)},
+        columns={
+            "objects": np.array([int((~b.ignore).sum()) for b in found]),
+            "crowds": np.array([int(b.ignore.sum()) for b in found]),
+        },
         classes=names,
+        notes=_without_area(document["annotations"]) if targets == "boxes" else (),
     )
 
 
-def corners(bbox: Sequence[float]) -> tuple[float, float, float, float]:
+def corners(bbox: Sequence[float]) -> Corners:
     """x1 y1 x2 y2 of x y width height."""
     x, y, width, height = (float(v) for v in bbox)
     return x, y, x + width, y + height
+
+
+def coco_document(
+    pictures: Iterable[tuple[str, Boxes, Size]], names: Sequence[str]
+) -> dict[str, Any]:
+    """The content of a COCO file, of file names, objects and sizes; categories are numbered from 1.
+
+    An object to ignore of which a transform left nothing is left out.
+
+    >>> truth = Boxes.of([[10, 20, 15, 26]], ignore=[True])
+    >>> coco_document([("a.png", truth, Size(40, 30))], ["dog"])["annotations"][0]["bbox"]
+    [10.0, 20.0, 5.0, 6.0]
+    """
+    images: list[dict[str, Any]] = []
+    annotations: list[dict[str, Any]] = []
+    for number, (file, boxes, size) in enumerate(pictures, start=1):
+        images.append({"id": number, "file_name": file, **size._asdict()})
+        columns = boxes.xyxy, boxes.labels, boxes.areas, boxes.ignore
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        for (x1, y1, x2, y2), label, area, ignore in rows:
+            if ignore and not (x2 > x1 and y2 > y1):
+                continue
+            annotations.append(
+                {
+                    "id": len(annotations) + 1,
+                    "image_id": number,
+                    "category_id": label + 1,
+                    "bbox": [x1, y1, x2 - x1, y2 - y1],
+                    "area": area,
+                    "iscrowd": int(ignore),
+                }
+            )
+    categories = [{"id": i, "name": name} for i, name in enumerate(names, start=1)]
+    return {"images": images, "annotations": annotations, "categories": categories}
 
 
 def _sections(file: Path, document: Any) -> Mapping[str, list[Any]]:
@@ -135,10 +173,8 @@ def _boxes(
     annotations: list[Any],
     pictures: Mapping[Any, Mapping[str, Any]],
     index: Mapping[Any, int],
-) -> tuple[list[Boxes], list[int]]:
-    found: dict[Any, list[tuple[float, float, float, float]]] = {i: [] for i in pictures}
-    labels: dict[Any, list[int]] = {i: [] for i in pictures}
-    crowds = dict.fromkeys(pictures, 0)
+) -> list[Boxes]:
+    found: dict[Any, list[tuple[Any, ...]]] = {i: [] for i in pictures}
     for at, entry in enumerate(annotations):
         where = f"{file}: annotations[{at}] (id {entry.get('id') if isinstance(entry, Mapping) else '?'})"
         for key, known, remedy in (
@@ -153,36 +189,43 @@ def _boxes(
                 raise DataError(
                     f"{where} is of the {remedy} {entry[key]!r}, which the file does not list; add it or drop the annotation"
                 )
-        image = entry["image_id"]
-        if entry.get("iscrowd"):
-            crowds[image] += 1
-            continue
-        found[image].append(_checked(where, entry.get("bbox"), pictures[image]))
-        labels[image].append(index[entry["category_id"]])
-    return [Boxes.of(found[i], labels[i]) for i in pictures], list(crowds.values())
+        picture = pictures[entry["image_id"]]
+        box = _checked(where, entry.get("bbox"), picture)
+        area = _area(where, entry.get("area"), box)
+        label = index[entry["category_id"]]
+        found[entry["image_id"]].append((box, label, 1.0, bool(entry.get("iscrowd")), area))
+    return [Boxes.of(*zip(*rows, strict=True)) if rows else Boxes.of([]) for rows in found.values()]
 
 
-def _checked(
-    where: str, bbox: Any, picture: Mapping[str, Any]
-) -> tuple[float, float, float, float]:
-    """The corners of a box that has a size and lies in its image; what sticks out by a pixel is cut."""
+def _area(where: str, area: Any, box: Corners) -> float:
+    """The annotation's area, or that of its box."""
+    if area is None:
+        return (box[2] - box[0]) * (box[3] - box[1])
+    if isinstance(area, int | float) and 0 <= area < math.inf:
+        return float(area)
+    raise DataError(f"{where} has the area {area!r}; a number of pixels was expected: correct it")
+
+
+def _without_area(annotations: list[Any]) -> tuple[str, ...]:
+    missing = sum(entry.get("area") is None for entry in annotations)
+    if not missing:
+        return ()
+    return (
+        f"{missing} of {len(annotations)} annotations have no area. The area of the box says "
+        "whether the object is small, medium or large.",
+    )
+
+
+def _checked(where: str, bbox: Any, picture: Mapping[str, Any]) -> Corners:
     try:
-        x1, y1, x2, y2 = corners(bbox)
+        found = corners(bbox)
     except (TypeError, ValueError):
         raise DataError(
             f"{where} has the bbox {bbox!r}; four numbers x, y, width, height were expected"
         ) from None
-    if not all(map(math.isfinite, (x1, y1, x2, y2))) or x2 <= x1 or y2 <= y1:
-        raise DataError(
-            f"{where} has the bbox {bbox}, whose width and height are not both above 0; correct or drop it"
-        )
     width, height = (float(picture.get(side) or math.inf) for side in ("width", "height"))
-    if x1 < -SLACK or y1 < -SLACK or x2 > width + SLACK or y2 > height + SLACK:
-        raise DataError(
-            f"{where} has the bbox {bbox}, outside its image {picture['file_name']!r} of {width:g} x {height:g} pixels; "
-            "correct it (x, y, width, height are expected) or drop it"
-        )
-    return max(x1, 0.0), max(y1, 0.0), min(x2, width), min(y2, height)
+    at = f"{where} of the image {picture['file_name']!r}"
+    return sound_corners(at, found, Size(width, height))
 
 
 class DrawnMasks(Files):

@@ -253,6 +253,28 @@ def decode_image(data: bytes, file: Path) -> np.ndarray:
     return np.ascontiguousarray(pixels)
 
 
+def image_size(file: Path) -> tuple[int, int]:
+    """Width and height of an image; of PNG and JPEG only the header is read."""
+    with file.open("rb") as content:
+        start = content.read(24)
+        if start[:8] == b"\x89PNG\r\n\x1a\n" and len(start) == 24:
+            return int.from_bytes(start[16:20], "big"), int.from_bytes(start[20:24], "big")
+        if start[:2] == b"\xff\xd8":
+            content.seek(2)
+            while len(mark := content.read(4)) == 4 and mark[0] == 0xFF:
+                length = int.from_bytes(mark[2:], "big")
+                if mark[1] in _JPEG_SIZES:
+                    frame = content.read(5)
+                    return int.from_bytes(frame[3:5], "big"), int.from_bytes(frame[1:3], "big")
+                content.seek(length - 2, 1)
+    height, width = read_image(file).shape[:2]
+    return width, height
+
+
+_JPEG_SIZES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+"""The markers of a JPEG file whose segment begins with the size (ITU-T T.81, table B.1)."""
+
+
 @contextmanager
 def _silent(cv2: Any) -> Iterator[None]:
     """OpenCV tells standard error of a broken file; the case that failed says it already, by its

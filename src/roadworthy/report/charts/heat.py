@@ -48,6 +48,8 @@ class Ramp:
     share: bool = False
     below: str = ""
     """What a value under the lowest means, if that is another matter: it has a tint and a corner."""
+    counts: bool = False
+    """Whether values are whole numbers."""
 
     def beneath(self, value: float) -> bool:
         """Whether the value, as it is written, lies under the lowest, and that has a meaning.
@@ -72,6 +74,8 @@ class Ramp:
         >>> RANKING.text(0.9142, wide=True), MISSED.text(0.9142, wide=True), MISSED.text(0.9996, wide=False)
         ('0.914', '91.4%', '>99')
         """
+        if self.counts:
+            return f"{value:.0f}"
         if wide:
             return numbers.value(value, "percent" if self.share else "decimal")
         if not self.share:

@@ -476,6 +476,9 @@ def _coco_results(file: Path, document: Sequence[Mapping[str, Any]], how: Readin
             unknown = f"image {image!r}" if case is None else f"category {category!r}"
             raise SubjectError(f"{where} is of the {unknown}, which the annotations do not list")
         corners = [x, y, x + width, y + height]
+        problem = BOXES.problem(Boxes.of([corners], scores=[score]))
+        if problem:
+            raise SubjectError(f"{where} {problem}; it is of the image {image!r}, correct it there")
         found.setdefault(case, []).append((corners, _class_index(where, label), score))
     rows = [
         Row(file.name, case, Boxes.of(*(zip(*boxes, strict=True) if boxes else [[]])))
