@@ -42,6 +42,8 @@ AREAS = {"all": (0.0, 1e10), "small": (0.0, 32.0**2), "medium": (32.0**2, 96.0**
 MAX_DETECTIONS = 100
 """COCO's: of one class in one image, the 100 best scores count."""
 _PAIRS_AT_ONCE = 2_000_000
+_MOST_COPIES = 64
+"""Copies of an image that alternate where its scores are equal; further ones follow in one step."""
 
 
 class Figure(NamedTuple):
@@ -191,7 +193,7 @@ class Evaluation:
         self, settings: tuple[tuple[float, str], ...], most: int, weights: np.ndarray
     ) -> _Curves:
         """Curves at IoUs and areas of the best `most` detections, for weights like these."""
-        largest = int(np.ceil(weights.max(initial=1.0)))
+        largest = min(int(np.ceil(weights.max(initial=1.0))), _MOST_COPIES)
         known = self._curves.get((settings, most))
         if known is None or (known.interleaved and known.copies < largest):
             # A power of 2, so that weights that grow do not build the curves again and again.
@@ -494,7 +496,8 @@ class _Entries:
         """How often each entry counts."""
         own = by_case[self.case]
         if len(self.copied):
-            own[self.copied] = np.clip(own[self.copied] - self.copy, 0, 1)
+            left = np.maximum(own[self.copied] - self.copy, 0)
+            own[self.copied] = np.where(self.copy < _MOST_COPIES - 1, np.minimum(left, 1), left)
         return own
 
     def sums(self, by_case: np.ndarray) -> np.ndarray:
