@@ -12,7 +12,7 @@ from roadworthy.assessment.assess import assess
 from roadworthy.cases.image.contrast import contrast
 from roadworthy.data.png import encode_png
 from roadworthy.distances.ssim import ssim
-from roadworthy.measures.coco import ap50
+from roadworthy.measures.detection import ap50
 from roadworthy.spec import SpecError
 
 MODEL = '''
@@ -101,7 +101,7 @@ def test_loss_and_distance_are_those_of_the_pictures(folder, stated):
 
     data = load({"coco": "test.json", "images": "test"}, base=folder, name="test")
     namespace: dict = {}
-    exec(MODEL, namespace)  # noqa: S102
+    exec(MODEL, namespace)
     rng = np.random.default_rng(0)
     originals = [np.asarray(i) for i in data.inputs[:]]
     flat = [contrast(i, rng, factor=0.3) for i in originals]
@@ -173,7 +173,7 @@ def test_without_epsilon_nothing_is_judged_and_one_is_proposed(folder):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("robustness: {source: {flta: 0.1}}", "did you mean flat"),
+        ("robustness: {source: {flta: 0.1}}", "did you mean .flat"),
         ("robustness: {source: {flat: {found: 9, of: 3}}}", "more than the 3"),
         ("robustness: {source: {flat: {estimator: blur}}}", "data.reference"),
         ("robustness: {distance: psnr}", "use mse"),

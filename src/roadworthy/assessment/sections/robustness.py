@@ -12,10 +12,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from roadworthy.analysis.observed import MET_NONE
 from roadworthy.analysis.robustness import gap, proposal, relation
@@ -75,9 +75,10 @@ class PieceSpec(Strict):
 
 
 class SourceSpec(Strict):
-    """How often the source data show a circumstance: one of the three ways to know it."""
+    """How often the source data show a circumstance: one of the four ways to know it."""
 
     example = "0.05, {found: 12, of: 200}, {where: {site: B}} or {estimator: blur}"
+    share: float | None = Field(None, ge=0, le=1)
     found: int | None = Field(None, ge=0, description="Of a random sample looked at by a person")
     of: int | None = Field(None, ge=1, description="Size of that sample")
     where: dict[str, Any] | None = Field(None, description="Test cases with this metadata")
@@ -85,7 +86,7 @@ class SourceSpec(Strict):
 
     @model_validator(mode="after")
     def _one_way(self) -> SourceSpec:
-        ways = [self.found is not None, self.where is not None, self.estimator is not None]
+        ways = [getattr(self, way) is not None for way in ("share", "found", "where", "estimator")]
         if sum(ways) != 1 or (self.found is None) != (self.of is None):
             raise ValueError(f"takes exactly one of: {self.example}")
         if self.found is not None and self.of is not None and self.found > self.of:
@@ -94,6 +95,15 @@ class SourceSpec(Strict):
             near = did_you_mean(self.estimator, ESTIMATORS)
             raise ValueError(f"unknown estimator {self.estimator!r}{near}: {', '.join(ESTIMATORS)}")
         return self
+
+
+def _share(given: Any) -> Any:
+    """A number is the share itself."""
+    plain = isinstance(given, int | float) and not isinstance(given, bool)
+    return {"share": given} if plain else given
+
+
+Source = Annotated[SourceSpec, BeforeValidator(_share, json_schema_input_type=float | SourceSpec)]
 
 
 class RobustnessSpec(Strict):
@@ -106,7 +116,7 @@ class RobustnessSpec(Strict):
         default_factory=dict,
         description="Another point of view: {radiographer: {an old scanner is used: [lines, noise]}}",
     )
-    source: dict[str, float | SourceSpec] = Field(
+    source: dict[str, Source] = Field(
         default_factory=dict,
         description="How often the test data show a circumstance: a share, or how to find it out",
     )
@@ -349,13 +359,13 @@ class Robustness(Section):
             raise plan.spec.error((KEY,), f"compares images; inputs are {data.input_kind.name}")
         for name, how in given.source.items():
             learnt = "reference" in plan.data and plan.circumstance(name).kind == "transform"
-            if isinstance(how, SourceSpec) and how.estimator and not learnt:
+            if how.estimator and not learnt:
                 raise plan.spec.error(
                     (KEY, "source", name),
                     "an estimator is calibrated on transformed reference data. Add "
                     "`data.reference` and a transform, or state the share",
                 )
-            if isinstance(how, SourceSpec) and how.where is not None:
+            if how.where is not None:
                 with plan.spec.located((KEY, "source", name)):
                     data.where(how.where)
 
@@ -430,8 +440,7 @@ def _compared(plan: Plan) -> list[Circumstance]:
 
 def _estimated(given: RobustnessSpec) -> dict[str, str]:
     """By circumstance, the estimator of its frequency in the source data."""
-    ways = {n: w for n, w in given.source.items() if isinstance(w, SourceSpec)}
-    return {n: w.estimator for n, w in ways.items() if w.estimator}
+    return {name: how.estimator for name, how in given.source.items() if how.estimator}
 
 
 @dataclass(frozen=True)
@@ -569,10 +578,10 @@ class _Analysis:
                 for row in found.rows
             ]  # fmt: skip
 
-    def _source(self, name: str, how: float | SourceSpec) -> gap.SourceFrequency:
+    def _source(self, name: str, how: SourceSpec) -> gap.SourceFrequency:
         """How often the test data show a circumstance."""
-        if not isinstance(how, SourceSpec):
-            return gap.known_frequency(how)
+        if how.share is not None:
+            return gap.known_frequency(how.share)
         if how.found is not None and how.of is not None:
             return gap.counted_frequency(how.found, how.of, confidence=self.plan.spec.confidence)
         if how.where is not None:
@@ -841,10 +850,10 @@ def _described(room: str, name: str, settings: Mapping[str, Any]) -> str:
     return f"{name}({said})" if said else name
 
 
-def _origin(source: gap.SourceFrequency | None, how: float | SourceSpec | None) -> str:
+def _origin(source: gap.SourceFrequency | None, how: SourceSpec | None) -> str:
     if source is None or how is None:
         return ""
-    if not isinstance(how, SourceSpec):
+    if how.share is not None:
         return "stated"
     if how.found is not None:
         return f"{how.found} of {how.of} looked at"
