@@ -274,3 +274,45 @@ def test_holm_over_circumstances_takes_the_weakest_metric_of_each():
     assert {a.unadjusted for a in found.values()} == {"met"}
     with pytest.raises(ValueError, match="resamples"):
         over_circumstances({"fog": {"AP": sure}})
+
+
+def draws_of(source, target, groups=20):
+    source, target = np.asarray(source, float), np.asarray(target, float)
+    return PairedDraws(source, target, np.full(len(source), 0.1), groups)
+
+
+def against_30_points(source, target, draws, confidence=0.95):
+    return judge_draws(
+        source,
+        target,
+        0.1,
+        draws,
+        Epsilon.of([(1, 0, 0.3)]),
+        better="higher",
+        confidence=confidence,
+    )
+
+
+def test_tails_beyond_the_resamples_follow_t_and_are_never_narrower_than_percentiles():
+    rng = np.random.default_rng(0)
+    target = 0.2 + 0.02 * rng.standard_normal(200)
+    draws = draws_of(np.full(200, 0.9), target)
+    near, far = (against_30_points(0.9, 0.2, draws, c).loss_interval for c in (0.95, 0.9999))
+    assert np.isfinite([far.low, far.high]).all()
+    assert far.low < near.low and near.high < far.high
+    assert against_30_points(0.9, 0.2, draws, 0.9999).outcome == "breached"
+
+
+def test_groups_that_do_not_differ_leave_what_so_many_of_them_cannot_rule_out():
+    draws = draws_of(np.ones(100), np.zeros(100))
+    found = against_30_points(1.0, 0.0, draws)
+    assert found.loss_interval.low == pytest.approx(1 - 2 * (1 - 0.025 ** (1 / 20)))
+    assert found.outcome == "breached"
+
+
+def test_a_metric_that_is_not_defined_is_inconclusive():
+    nothing = np.full(50, np.nan)
+    assert (
+        against_30_points(0.9, float("nan"), draws_of(np.full(50, 0.9), nothing)).outcome
+        == "inconclusive"
+    )

@@ -255,7 +255,8 @@ def _interval(value: float, drawn: Floats, draws: PairedDraws, confidence: float
     known = drawn[np.isfinite(drawn)]
     found = Resampled(value, known, len(drawn) - len(known), draws.groups, acceleration=None)
     interval = found.interval(confidence=confidence)
-    if math.isfinite(interval.low) and math.isfinite(interval.high):
+    bounded = math.isfinite(interval.low) and math.isfinite(interval.high)
+    if bounded or not math.isfinite(value):
         return interval
     spread = float(known.std(ddof=1)) if len(known) > 1 else 0.0
     tail, groups = (1 - confidence) / 2, draws.groups

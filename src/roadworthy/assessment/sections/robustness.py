@@ -477,7 +477,11 @@ def _evidence(place: tuple[str, float | None], metrics: Mapping[str, JudgedMetri
         ends = (-math.inf if sided == "upper" else low, math.inf if sided == "lower" else high)
         return Interval(*ends, confidence, "bootstrap of source and target together")
 
-    unknown = math.isnan(margins[worst])
+    reason = ""
+    if math.isnan(some.found.loss):
+        reason = f"{worst} is not defined on these cases"
+    elif math.isnan(margins[worst]):
+        reason = f"epsilon says nothing of distance {some.found.d:.3g}"
     return Evidence(
         QUANTITY,
         About(circumstance=place[0], level=place[1]),
@@ -488,7 +492,7 @@ def _evidence(place: tuple[str, float | None], metrics: Mapping[str, JudgedMetri
         groups=some.groups,
         effective_n=some.groups,
         proportion=False,
-        reason=f"epsilon says nothing of distance {some.found.d:.3g}" if unknown else "",
+        reason=reason,
     )
 
 
