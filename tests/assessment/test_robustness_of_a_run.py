@@ -33,7 +33,7 @@ subject: {task: detection, python: "model.py:detect"}
 data:
   test: {coco: test.json, images: test, metadata: test.csv}
   group: drive
-measure: ap50
+measure: recall
 circumstances:
   flat: {transform: contrast, parameters: {factor: 0.3}, probability: 0.2, exposure: 1, likelihood: 2, severity: 5}
   noisy: {transform: gaussian_noise, levels: [1, 2, 3], probability: 0.1, exposure: 5, likelihood: 5, severity: 5}
@@ -46,6 +46,7 @@ STATED = """robustness:
   viewpoints: {driver: {the sun is low: [flat]}}
   epsilon: [{up_to: 0.05, intercept: 0.9}, {up_to: 2, intercept: 0.3}]
   significance: 10
+  resamples: 100
 """
 
 
@@ -164,7 +165,7 @@ def test_the_report_draws_epsilon_and_names_the_questions(stated):
 
 
 def test_without_epsilon_nothing_is_judged_and_one_is_proposed(folder):
-    found = run(folder, FILE + "robustness: {measures: [ap50]}\n", "none.yaml").record
+    found = run(folder, FILE + "robustness: {measures: [ap50], resamples: 100}\n", "none.yaml").record
     section = found.sections["robustness"]
     assert not section.outcomes and not found.claims
     assert [p.circumstance for p in section.proposals] == ["noisy"]
