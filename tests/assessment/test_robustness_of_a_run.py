@@ -165,7 +165,9 @@ def test_the_report_draws_epsilon_and_names_the_questions(stated):
 
 
 def test_without_epsilon_nothing_is_judged_and_one_is_proposed(folder):
-    found = run(folder, FILE + "robustness: {measures: [ap50], resamples: 100}\n", "none.yaml").record
+    found = run(
+        folder, FILE + "robustness: {measures: [ap50], resamples: 100}\n", "none.yaml"
+    ).record
     section = found.sections["robustness"]
     assert not section.outcomes and not found.claims
     assert [p.circumstance for p in section.proposals] == ["noisy"]
