@@ -189,3 +189,88 @@ def test_without_epsilon_nothing_is_judged_and_one_is_proposed(folder):
 def test_what_cannot_be_meant_is_refused_with_the_place(folder, content, said):
     with pytest.raises(SpecError, match=said):
         run(folder, FILE + content + "\n", "bad.yaml")
+
+
+HALVED = """name: halved
+subject: {task: detection, python: "model.py:detect"}
+data: {test: {coco: test.json, images: test}}
+measure: recall
+circumstances:
+  flat: {transform: contrast, levels: [1, 2]}
+  noisy: {transform: gaussian_noise, levels: [1]}
+robustness:
+  measures: [recall, ap50]
+  epsilon: [{up_to: 2, intercept: 0.3}]
+  halvings: 3
+  resamples: 50
+"""
+
+
+def test_the_level_that_breaks_is_found_by_halving(folder):
+    found = run(folder, HALVED).record.sections["robustness"]
+    flat = next(b for b in found.breaks if b.circumstance == "flat")
+    assert flat.crossed_at - flat.crossed_after == pytest.approx(1 / 2**3)  # level 1 breaks already
+    assert len(flat.probes) == 3
+    from roadworthy.cases.transform import at_strength
+    from roadworthy.data.samples import load
+    from roadworthy.measures.detection import recall
+
+    data = load({"coco": "test.json", "images": "test"}, base=folder, name="test")
+    namespace: dict = {}
+    exec(MODEL, namespace)
+
+    def margin(level: float) -> float:
+        made = at_strength("contrast", level)
+        pictures = [made.value(np.asarray(i), np.random.default_rng(0)) for i in data.inputs[:]]
+        answers = [[namespace["detect"](i) for i in some] for some in (data.inputs[:], pictures)]
+        losses = []
+        for measure in (recall, ap50):
+            before, after = (measure(a, data.targets).value() for a in answers)
+            losses.append(before - after)
+        return 0.3 - max(losses)
+
+    for level, tried in flat.probes.items():
+        assert tried == pytest.approx(margin(float(level)))
+    assert margin(flat.crossed_after) >= 0 > margin(flat.crossed_at)
+
+
+def test_probes_are_the_same_with_workers_and_are_not_judged(folder):
+    one = run(folder, HALVED)
+    two = assess(folder / "assessment.yaml", runs=folder / "other", workers=2)
+    breaks = [r.record.sections["robustness"].breaks for r in (one, two)]
+    assert breaks[0] == breaks[1]
+    levels = {o.level for o in one.record.sections["robustness"].outcomes}
+    assert levels == {1, 2}
+    assert one.record.cases.total == 40 * (1 + 3 + 2 * 3) + 40 * 3
+
+
+def test_halving_needs_an_epsilon(folder):
+    with pytest.raises(SpecError, match="halvings"):
+        run(folder, FILE + "robustness: {halvings: 2}\n")
+
+
+def test_an_epsilon_is_proposed_from_a_reference_run(folder):
+    reference = run(folder, FILE + "robustness: {measures: [ap50], resamples: 50}\n", "other.yaml")
+    stated = f"robustness: {{measures: [ap50], resamples: 50, reference: runs/{reference.folder.name}}}\n"
+    found = run(folder, FILE + stated).record.sections["robustness"]
+    (proposed,) = [p for p in found.proposals if not p.circumstance]
+    upper = {r.distance: r.interval.high for r in found.relation}
+    from roadworthy.analysis.robustness.relation import Epsilon
+
+    epsilon = Epsilon.of(proposed.pieces)
+    assert all(epsilon(d) >= high - 1e-9 for d, high in upper.items() if d > 0)
+    assert epsilon(max(upper) * 1.01) is None
+    with pytest.raises(SpecError, match="reference"):
+        run(folder, FILE + "robustness: {reference: runs/none}\n")
+
+
+def test_true_false_and_missed_detections_are_counted(stated, folder):
+    found = stated.record.sections["robustness"]
+    objects = len(json.loads((folder / "test.json").read_text())["annotations"])
+    assert {c.found + c.missed for c in found.counts} == {objects}
+    clean = found.counts[0]
+    assert (clean.circumstance, clean.found, clean.false) == ("", objects, 0)
+    for row in found.counts:
+        assert row.recall == pytest.approx(row.found / objects)
+        shown = row.found + row.false
+        assert row.precision == (pytest.approx(row.found / shown) if shown else None)

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,12 @@ from numpy.typing import ArrayLike
 from roadworthy import registry
 from roadworthy.assessment.in_memory import IN_MEMORY, in_memory
 from roadworthy.assessment.judgement import judge_claims
-from roadworthy.assessment.observations import Observations, class_scores, observe_all
+from roadworthy.assessment.observations import (
+    Observations,
+    class_scores,
+    observe_all,
+    observe_more,
+)
 from roadworthy.assessment.run_folder import (
     make_gallery,
     record_of,
@@ -174,14 +179,16 @@ def assess(
             cache.drop(chunk.key)
         with clock.stage("run"):
             counts, warnings = _run_chunks(job, show, workers, in_process)
+        with clock.stage("observe"):
+            show.stage("supervising", len(job.plan.conditions))
+            observed = observe_all(job.plan, cache, show, fresh=fresh)
+        with clock.stage("probe"):
+            observed = _probed(job, observed, counts, show, workers, in_process, fresh)
         plan = job.plan
         # Named when all that the answers depend on is known, so that two contents never share a folder.
         folder = RunFolder(root / f"{_slug(spec.title)}-{plan.key[:8]}")
         folder.path.mkdir(parents=True, exist_ok=True)
         cache.sweep(folder.path / "trace")
-        with clock.stage("observe"):
-            show.stage("supervising", len(plan.conditions))
-            observed = observe_all(plan, cache, show, fresh=fresh)
         run = _conclude(plan, observed, folder, counts, warnings, show, clock, command)
         for chunk in plan.chunks if plan.once else ():
             cache.drop(chunk.key)
@@ -309,6 +316,34 @@ def _run_chunks(
             f"{changed[0]} changed while the subject was run, so that nothing of this run is kept. Run it again"
         )
     return {"total": total, "computed": waiting, "from_cache": total - waiting}, warnings
+
+
+def _probed(
+    job: _Work,
+    observed: Observations,
+    counts: dict[str, int],
+    show: Progress,
+    workers: int | None,
+    in_process: bool,
+    fresh: bool,
+) -> Observations:
+    """Run what sections want in view of what was observed, until none wants more."""
+    sections = sections_of(job.plan.spec).values()
+    while True:
+        known, wants = {c.key for c in job.plan.chunks}, job.plan.wants
+        for section in sections:
+            wants = wants | section.wants_more(job.plan, observed)
+        if wants == job.plan.wants:
+            return observed
+        job.plan = replace(job.plan, wants=wants)
+        for chunk in job.plan.chunks if fresh else ():
+            if chunk.key not in known:
+                job.cache.drop(chunk.key)
+        more, _ = _run_chunks(job, show, workers, in_process)
+        counts["computed"] += more["computed"]
+        counts["from_cache"] += more["total"] - counts["total"] - more["computed"]
+        counts["total"] = more["total"]
+        observed = observe_more(job.plan, job.cache, observed)
 
 
 def _class_order_warnings(plan: Plan, cache: ChunkCache) -> list[str]:

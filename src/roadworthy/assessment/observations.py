@@ -58,6 +58,8 @@ class Observations:
     """The answers to operational data, if a section wants them; not measured, since rows may have no label."""
     held: Mapping[tuple[str, tuple[str, ...]], Observed] = field(default_factory=dict)
     """By condition (``snow@3``) and the ports that were held clean: the same cases, without scores."""
+    probes: Mapping[str, Seen] = field(default_factory=dict)
+    """By condition (``snow@2.5``): the test cases at strengths between two levels, without scores."""
 
     @cached_property
     def clean(self) -> Observed:
@@ -126,6 +128,19 @@ def observe_all(
     return Observations(seen, supervisors, calibration, left, notes, searched, operational, held)
 
 
+def observe_more(plan: Plan, cache: ChunkCache, observed: Observations) -> Observations:
+    """With the probes and searches that the plan has beyond what was observed."""
+    read = Supervisors(plan, cache)
+    searched, probes = dict(observed.searched), dict(observed.probes)
+    for condition in plan.conditions:
+        if condition.probe and condition.name not in probes:
+            probes[condition.name] = observe(plan, condition, read)
+        if condition.search is not None and condition.search.level is not None:
+            parts = [trace[SYSTEM] for _, trace in read.chunks(condition)]
+            searched[condition.name] = np.asarray(concatenate(parts).output, dtype=np.float64)
+    return replace(observed, searched=searched, probes=probes)
+
+
 def observe(plan: Plan, condition: Condition, supervisors: Supervisors) -> Seen:
     """Score one condition's cases: by the measure, and by every supervisor that reads traces."""
     data = plan.data[condition.role]
@@ -133,7 +148,7 @@ def observe(plan: Plan, condition: Condition, supervisors: Supervisors) -> Seen:
     scores: dict[str, list[np.ndarray]] = {}
     for chunk, trace in supervisors.chunks(condition):
         parts.append(trace[SYSTEM])
-        asked = {} if condition.held else supervisors.score_chunk(chunk, trace)
+        asked = {} if condition.held or condition.probe else supervisors.score_chunk(chunk, trace)
         for label, column in asked.items():
             scores.setdefault(label, []).append(column)
     system = concatenate(parts)

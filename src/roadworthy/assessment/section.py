@@ -87,6 +87,10 @@ class Section:
         """What it requests of the subject beyond the answers to the test cases."""
         return Wants()
 
+    def wants_more(self, plan: Plan, observed: Observations) -> Wants:
+        """What it requests in view of what was observed; asked again until it wants nothing more."""
+        return Wants()
+
     def analyse(self, plan: Plan, observed: Observations, results: Results) -> Result:
         """The record and the findings, from tables alone; `results` are those of the sections in `after`."""
         return Result(Nothing())

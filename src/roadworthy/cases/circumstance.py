@@ -31,7 +31,7 @@ from roadworthy.cases.generators import (
     Mixture,
     MixturePart,
 )
-from roadworthy.cases.transform import Transform, at_level, highest_level, level_row
+from roadworthy.cases.transform import Transform, at_level, at_strength, highest_level, level_row
 
 SCALES: dict[str, tuple[str, ...]] = {
     "exposure": ("rare", "unusual", "occasional", "frequent", "continuous"),
@@ -54,11 +54,24 @@ class Search:
     parameters: tuple[tuple[str, Any], ...] = ()
     role: str = "test"
     """The data role whose samples are searched."""
+    level: float | None = None
+    """A strength between two levels, if it is about that one alone."""
+
+    @property
+    def label(self) -> str:
+        """``pictures``, or ``2.5@pictures`` at a strength between two levels."""
+        return self.name if self.level is None else f"{self.level:g}@{self.name}"
 
     @classmethod
-    def of(cls, name: str, settings: Mapping[str, Any], role: str = "test") -> Search:
+    def of(
+        cls,
+        name: str,
+        settings: Mapping[str, Any],
+        role: str = "test",
+        level: float | None = None,
+    ) -> Search:
         """With settings that may hold lists and mappings; those become tuples, and pairs."""
-        return cls(name, _frozen(settings), role)
+        return cls(name, _frozen(settings), role, level)
 
 
 def _frozen(value: Any) -> Any:
@@ -82,11 +95,13 @@ class Condition:
     search: Search | None = None
     held: tuple[str, ...] = ()
     """Input ports of modules that get what they got under clean conditions; the cases are the same."""
+    probe: bool = False
+    """Whether it is a strength between two levels, tried to find where a limit is crossed."""
 
     @property
     def name(self) -> str:
         """``snow@3``, ``hospital_b``, ``snow@breaks_at``; empty for the clean data."""
-        at = self.search.name if self.search else None if self.level is None else f"{self.level:g}"
+        at = self.search.label if self.search else None if self.level is None else f"{self.level:g}"
         return self.circumstance if at is None else f"{self.circumstance}@{at}"
 
     @property
@@ -230,6 +245,15 @@ class Circumstance:
         parts = self.transforms or (self.transform,)
         levels: list[int | None] = list(self.levels) or [None]
         return [Chain(tuple(self._part(p, level) for p in parts), level) for level in levels]
+
+    def probe(self, level: float) -> Condition:
+        """Its transforms at a strength between two levels; those with a level of their own keep it."""
+        parts = self.transforms or (self.transform,)
+        made = [
+            at_strength(p, level, self._table_of(p)) if isinstance(p, str) else self._part(p, None)
+            for p in parts
+        ]
+        return Condition(self.name, level, Chain(tuple(made), level), self.port, probe=True)
 
     def _part(self, part: Any, level: int | None) -> Transform:
         """One of its transforms: at the level of all, at one of its own, or with parameters."""

@@ -27,10 +27,14 @@ PICTURES = "pictures"
 """The name under which sections ask for it."""
 
 
-def conditions_of(plan: Plan, circumstance: str, role: str = "test") -> list[Condition]:
+def conditions_of(
+    plan: Plan, circumstance: str, role: str = "test", level: float | None = None
+) -> list[Condition]:
     """The conditions whose pictures stand side by side in a row; the originals if none is named."""
     if not circumstance:
         return [Condition(role=role)]
+    if level is not None:
+        return [plan.circumstance(circumstance).probe(level)]
     found = plan.circumstance(circumstance).conditions()
     return found if role == "test" else [replace(c, role=role) for c in found]
 
@@ -39,9 +43,9 @@ def pictures(plan: Plan, chunk: Chunk, ids: Sequence[str]) -> Trace:
     """What is asked of each picture, condition by condition; NaN if it cannot be made."""
     started = time.perf_counter()
     assert chunk.condition.search is not None
-    asked = dict(chunk.condition.search.parameters)
+    asked, level = dict(chunk.condition.search.parameters), chunk.condition.search.level
     role, data = chunk.condition.role, plan.data[chunk.condition.role]
-    where = conditions_of(plan, chunk.condition.circumstance, role)
+    where = conditions_of(plan, chunk.condition.circumstance, role, level)
     measured = _measured(plan, asked)
     rows = []
     for at in range(chunk.start, chunk.stop):

@@ -74,7 +74,8 @@ class Chunk:
 
 
 class Extra(NamedTuple):
-    """A condition beyond the test data and the circumstances: cases of another role, clean or under a circumstance."""
+    """A condition beyond the test data and the circumstances: cases of another role, clean or under a circumstance; or
+    the test cases at a strength between two levels."""
 
     role: str
     circumstance: str = ""
@@ -115,7 +116,9 @@ class Wants:
         return {
             "requests": requests,
             "conditions": [list(c) for c in self.conditions],
-            "searches": [[c, s.name, dict(s.parameters), s.role] for c, s in self.searches],
+            "searches": [
+                [c, s.name, dict(s.parameters), s.role, s.level] for c, s in self.searches
+            ],
         }
 
     @classmethod
@@ -125,7 +128,7 @@ class Wants:
             module: frozenset(_REQUESTS[kind](**values) for kind, values in found)
             for module, found in content["requests"].items()
         }
-        searches = [(c, Search.of(n, p, r)) for c, n, p, r in content["searches"]]
+        searches = [(c, Search.of(*search)) for c, *search in content["searches"]]
         return cls(
             requests,
             tuple(Extra(r, c, n, tuple(h)) for r, c, n, h in content["conditions"]),
@@ -202,10 +205,12 @@ class Plan:
         for circumstance in self.circumstances:
             found.extend(circumstance.conditions())
         known = {(c.circumstance, c.level): c for c in found}
-        found += [
-            replace(known[extra.circumstance, extra.level], role=extra.role, held=extra.held)
-            for extra in self.wants.conditions
-        ]
+        for extra in self.wants.conditions:
+            here = known.get((extra.circumstance, extra.level))
+            if here is None:
+                assert extra.level is not None
+                here = self.circumstance(extra.circumstance).probe(extra.level)
+            found.append(replace(here, role=extra.role, held=extra.held))
         found += [
             Condition(name, role=search.role, search=search) for name, search in self.wants.searches
         ]
@@ -290,9 +295,8 @@ class Plan:
         transform = condition.transform
         if isinstance(transform, Attack):  # the inputs are attacked before they are given
             return {}
-        # Answers that were given elsewhere go by case id and never look at an input, so none has to be made for them.
-        by_id = all(getattr(m, "whole_case", False) for m in self.subject.modules.values())
-        if transform is None or transform.identity or by_id:
+        # Answers that were given elsewhere never look at an input, so none has to be made for them.
+        if transform is None or transform.identity or self.answers_by_id:
             return {}
         seed = self.spec.seed
 
@@ -304,6 +308,11 @@ class Plan:
         # A case is changed in the same way at every port, so that a held one simply goes without.
         ports = self.subject.entry_ports(condition.port)
         return {port: changed for port in ports if port not in condition.held}
+
+    @property
+    def answers_by_id(self) -> bool:
+        """Whether all answers were given elsewhere, and are looked up by case id."""
+        return all(getattr(m, "whole_case", False) for m in self.subject.modules.values())
 
     def inputs(self, condition: Condition, start: int, stop: int) -> Any:
         """The samples under a condition before anything happens at a port; attacked ones are float32 from 0 to 1."""
@@ -413,6 +422,7 @@ class Plan:
             if is_own(own):
                 code.append(source_of(own_component("failure_estimators", own, self.spec.base)))
             made = [condition.search.name, condition.search.parameters, about, judged, code]
+            made.append(condition.search.level)
         asked = {} if condition.search is not None or condition.held else self.wants.requests
         requests = {m: sorted(self._named(m, r) for r in rs) for m, rs in asked.items()}
         content = [

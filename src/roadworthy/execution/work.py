@@ -94,8 +94,9 @@ def work(plan: Plan, cache: ChunkCache, index: int, *, key: str | None = None) -
     trace = compute(plan, chunk)
     errors = [e for e in trace[SYSTEM].error if e is not None]
     # Answers from a file stay as they are until the file changes, and with it the key.
-    by_id = all(getattr(m, "whole_case", False) for m in plan.subject.modules.values())
-    cache.write(key or chunk.key, trace, passing=0 if by_id else sum(map(may_pass, errors)))
+    cache.write(
+        key or chunk.key, trace, passing=0 if plan.answers_by_id else sum(map(may_pass, errors))
+    )
     seconds, seen = time.perf_counter() - started, plan.evidence
     first = errors[0] if errors else ""
     return Done(index, len(chunk), len(errors), seconds, first, dict(seen.files), list(seen.unseen))

@@ -273,25 +273,19 @@ def test_a_proposal_never_falls_and_holds_every_upper_bound(rows, reference):
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.floats(0.01, 5.5), st.floats(0.01, 0.5))
-def test_the_breaking_level_is_bracketed_within_the_tolerance(limit, tolerance):
-    asked = []
-
-    def probe(level):
-        asked.append(level)
-        return limit - level
-
-    found = smallest_breaking([3, 1, 2, 4, 5], probe, tolerance=tolerance)
-    assert found.probes == len(asked)
+@given(st.floats(0.01, 5.5), st.integers(0, 6))
+def test_the_breaking_level_is_bracketed_and_each_halving_halves_the_bracket(limit, halvings):
+    found = smallest_breaking([3, 1, 2, 4, 5], lambda level: limit - level, halvings=halvings)
     if limit >= 5:
-        assert (found.holds, found.breaks, found.probes) == (5.0, None, 5)
+        assert found == (5.0, None)
     else:
-        assert found.holds <= limit < found.breaks <= found.holds + tolerance
+        assert found.holds <= limit + 1e-9 < found.breaks + 1e-8
+        assert found.breaks - found.holds == pytest.approx(0.5**halvings)
 
 
 def test_a_curve_that_recovers_breaks_at_its_first_level_and_nan_ends_the_scan():
     margins = {1: 1.0, 2: -1.0, 3: 1.0}
-    found = smallest_breaking([1, 2, 3], lambda at: margins.get(at, 1.5 - at), tolerance=0.25)
-    assert (found.holds, found.breaks) == (1.5, 1.75)
-    uncovered = smallest_breaking([1, 2, 3], lambda at: np.nan if at > 1 else 0.1, tolerance=0.5)
-    assert (uncovered.holds, uncovered.breaks, uncovered.probes) == (1.0, None, 2)
+    found = smallest_breaking([1, 2, 3], lambda at: margins.get(at, 1.5 - at), halvings=2)
+    assert found == (1.5, 1.75)
+    uncovered = smallest_breaking([1, 2, 3], lambda at: np.nan if at > 1 else 0.1)
+    assert uncovered == (1.0, None)

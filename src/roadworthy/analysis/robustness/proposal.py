@@ -16,10 +16,10 @@ unless a person adopts it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from roadworthy.analysis.robustness.relation import Epsilon
+from roadworthy.analysis.robustness.relation import TOLERANCE, Epsilon
 
 
 class LoadPoint(NamedTuple):
@@ -101,33 +101,41 @@ class BreakingLevel(NamedTuple):
     """The highest level below `breaks` that was tried and holds; 0 if the first one breaks."""
     breaks: float | None
     """The lowest level that was tried and breaks; None if none does where epsilon is covered."""
-    probes: int
+
+
+def crossing(margins: Mapping[float, float]) -> BreakingLevel:
+    """Where the margin epsilon(d) - loss first falls below 0, of the levels tried.
+
+    NaN (not covered by epsilon) ends the scan. A break between two levels that hold is not seen.
+
+    >>> crossing({1: 0.2, 3: -0.1, 2: 0.1})
+    BreakingLevel(holds=2.0, breaks=3.0)
+    """
+    holds = 0.0
+    for level in sorted(margins):
+        if math.isnan(margins[level]):
+            break
+        if margins[level] < -TOLERANCE:
+            return BreakingLevel(holds, float(level))
+        holds = float(level)
+    return BreakingLevel(holds, None)
 
 
 def smallest_breaking(
-    levels: Sequence[float], probe: Callable[[float], float], *, tolerance: float
+    levels: Sequence[float], margin: Callable[[float], float], *, halvings: int = 4
 ) -> BreakingLevel:
-    """Try the levels in rising order up to the first that breaks, then halve the gap before it.
+    """Try all levels, then halve the gap before the first that breaks.
 
-    `probe(level)` is the margin epsilon(d) - loss: below 0 it breaks, NaN (not covered) ends the
-    scan. A break between two levels that hold is not seen.
-
-    >>> smallest_breaking([1, 2, 3], lambda level: 2.3 - level, tolerance=0.1)
-    BreakingLevel(holds=2.25, breaks=2.3125, probes=7)
+    >>> smallest_breaking([1, 2, 3], lambda level: 2.3 - level)
+    BreakingLevel(holds=2.25, breaks=2.3125)
     """
-    if not levels or min(levels) <= 0 or not tolerance > 0:
-        raise ValueError("expected levels above 0 and a tolerance above 0")
-    holds, probes = 0.0, 0
-    for level in sorted(levels):
-        margin, probes = probe(level), probes + 1
-        if math.isnan(margin):
+    if not levels or min(levels) <= 0:
+        raise ValueError("expected levels above 0")
+    margins = {float(level): margin(level) for level in levels}
+    for _ in range(halvings):
+        found = crossing(margins)
+        if found.breaks is None:
             break
-        if margin >= 0:
-            holds = float(level)
-            continue
-        breaks = float(level)
-        while breaks - holds > tolerance:
-            middle, probes = (holds + breaks) / 2, probes + 1
-            holds, breaks = (holds, middle) if probe(middle) < 0 else (middle, breaks)
-        return BreakingLevel(holds, breaks, probes)
-    return BreakingLevel(holds, None, probes)
+        middle = (found.holds + found.breaks) / 2
+        margins[middle] = margin(middle)
+    return crossing(margins)

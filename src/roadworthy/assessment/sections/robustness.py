@@ -35,10 +35,11 @@ from roadworthy.assessment.section import Result, Results, Section, drawn, nothi
 from roadworthy.cases.circumstance import SCALES, Circumstance, Search
 from roadworthy.claims import Quantity
 from roadworthy.data.seeds import generator
-from roadworthy.data.values import IMAGE
+from roadworthy.data.values import BOXES, IMAGE
 from roadworthy.execution.pictures import PICTURES, conditions_of
-from roadworthy.execution.plan import Plan, Wants
+from roadworthy.execution.plan import Extra, Plan, Wants
 from roadworthy.finding import About, Evidence, Finding, Sided
+from roadworthy.measures.coco import detection_summary
 from roadworthy.measures.scored import Scored, none_if_failed
 from roadworthy.registry import did_you_mean, get, register
 from roadworthy.report import charts, numbers
@@ -146,6 +147,14 @@ class RobustnessSpec(Strict):
     loss: Literal["one-sided", "absolute"] = Field(
         "one-sided", description="absolute: an improvement counts as a loss, as in the paper"
     )
+    halvings: int = Field(
+        0, ge=0, le=10, description="Between the first level that breaks and the one before it, how "
+        "often the gap is halved: each time the subject answers all cases once more",
+    )  # fmt: skip
+    reference: str | None = Field(
+        None,
+        description="Run of a reference model or of annotators; an epsilon is proposed from it",
+    )
     resamples: int = Field(400, ge=20)
 
     def pieces(self) -> relation.Epsilon | None:
@@ -211,6 +220,19 @@ class PerformanceRecord(_Place):
     cases: int
 
 
+class CountRecord(_Place):
+    """Task 5: what was found, missed and false at a score and an IoU of 0.5, and figures by class."""
+
+    label: str = Field(default="", description="The class; empty for all of them")
+    found: int
+    missed: int
+    false: int
+    precision: Number
+    recall: Number
+    ap: Number
+    ap50: Number
+
+
 class DistanceRecord(_Place):
     """Task 6: how far the target set is from the source data."""
 
@@ -255,19 +277,29 @@ class OutcomeRecord(_Place):
 class ProposalRecord(RecordPart):
     """An epsilon read off the data; a proposal, not used unasked."""
 
-    circumstance: str
+    circumstance: str = Field(default="", description="Of a load test; empty if from a reference")
     measure: str
-    knee: Number
+    knee: Number = None
+    basis: str = ""
     pieces: list[tuple[float, float, float]]
 
 
 class BreakRecord(RecordPart):
-    """The first level that breaks the relation."""
+    """Where the relation breaks as the level rises."""
 
     circumstance: str
-    holds_at: Number = None
-    breaks_at: Number = None
+    holds_at: Number = Field(default=None, description="Highest level shown to hold")
+    breaks_at: Number = Field(default=None, description="Lowest level shown to break")
     inconclusive_at: Number = None
+    crossed_after: Number = Field(
+        default=None, description="Highest level whose estimated margin is 0 or more, before the first below 0"
+    )  # fmt: skip
+    crossed_at: Number = Field(
+        default=None, description="Lowest level whose estimated margin is below 0"
+    )
+    probes: dict[str, float] = Field(
+        default_factory=dict, description="Margins at levels between, tried by halving"
+    )
 
 
 class RobustnessRecord(RecordPart):
@@ -281,6 +313,7 @@ class RobustnessRecord(RecordPart):
     over_or_under: int | None = None
     covered: int | None = None
     performance: list[PerformanceRecord] = Field(default_factory=list)
+    counts: list[CountRecord] = Field(default_factory=list)
     distances: list[DistanceRecord] = Field(default_factory=list)
     relation: list[RelationRecord] = Field(default_factory=list)
     outcomes: list[OutcomeRecord] = Field(default_factory=list)
@@ -348,6 +381,13 @@ class Robustness(Section):
             with spec.located((KEY, "measures", i)):
                 get("measures", name)
         _check_distance(spec, given)
+        if given.reference is not None:
+            with spec.located((KEY, "reference")):
+                _reference(spec, given.reference)
+        if given.halvings and epsilon is None:
+            raise spec.error(
+                (KEY, "halvings"), "halves the gap at which epsilon is crossed; state epsilon"
+            )
         if epsilon is not None and not claimed:
             content = {"id": "ROBUSTNESS", QUANTITY: {"min": 0}, "every": "circumstances"}
             spec.claims.append(ClaimSpec.model_validate(content))
@@ -357,6 +397,12 @@ class Robustness(Section):
         data, given = plan.data["test"], _given(plan)
         if data.input_kind is not IMAGE:
             raise plan.spec.error((KEY,), f"compares images; inputs are {data.input_kind.name}")
+        if given.halvings and plan.answers_by_id:
+            raise plan.spec.error(
+                (KEY, "halvings"),
+                "asks the subject at levels between those of the file; predictions in a file cannot "
+                "answer. Remove it, or export more levels",
+            )
         for name, how in given.source.items():
             learnt = "reference" in plan.data and plan.circumstance(name).kind == "transform"
             if how.estimator and not learnt:
@@ -387,6 +433,21 @@ class Robustness(Section):
             for name, how in estimated.items():
                 searches.append((name, Search.of(PICTURES, {"estimators": [how]}, "reference")))
         return Wants(searches=tuple(searches))
+
+    def wants_more(self, plan: Plan, observed: Observations) -> Wants:
+        """For each circumstance that breaks, the middle between the levels where it does."""
+        given = _given(plan)
+        if not given.halvings:
+            return Wants()
+        found = _Analysis(plan, observed).next_probes()
+        distance, settings = given.chosen_distance()
+        asked = {"distance": distance, "settings": settings}
+        return Wants(
+            conditions=tuple(Extra("test", name, level) for name, level in found),
+            searches=tuple(
+                (name, Search.of(PICTURES, asked, level=level)) for name, level in found
+            ),
+        )
 
     def analyse(self, plan: Plan, observed: Observations, results: Results) -> Result:
         """All seven tasks, from tables."""
@@ -430,6 +491,14 @@ def _check_distance(spec: Assessment, given: RobustnessSpec) -> None:
         with spec.located((KEY, "between_sets", i)):
             name, settings = _named(entry)
             get("set_distances", name).check(settings)
+
+
+def _reference(spec: Assessment, path: str) -> RobustnessRecord:
+    """The robustness of a reference model, from its run."""
+    record = RunRecord.read(spec.base / path).sections.get(KEY)
+    if not isinstance(record, RobustnessRecord):
+        raise ValueError(f"{path} has no section `robustness`; add `robustness: {{}}` to its file")
+    return record
 
 
 def _compared(plan: Plan) -> list[Circumstance]:
@@ -527,6 +596,8 @@ class _Analysis:
         drawn = rng.integers(0, self.groups, (self.given.resamples, self.groups))
         counts = np.array([np.bincount(row, minlength=self.groups) for row in drawn])
         self.weights = counts[:, codes].astype(np.float64)
+        self.source: dict[str, Scored] = {}
+        self.target: dict[tuple[str, float | None], dict[str, Scored]] = {}
 
     def result(self) -> RobustnessResult:
         """Record, findings and what claims are judged on."""
@@ -540,6 +611,7 @@ class _Analysis:
         self._performance(record, targets)
         self._distances(record, targets)
         verdicts = self._relation(record, targets)
+        self._breaks(record)
         self._proposals(record, targets)
         findings = [_finding(r, self.groups) for r in record.relation]
         return RobustnessResult(record, findings, self.notes, verdicts=verdicts)
@@ -618,6 +690,14 @@ class _Analysis:
                 rows = np.flatnonzero(changed & ~np.isnan(numbers[:, 0]))
                 yield TargetSet(c, here, rows, numbers[rows, 0], numbers[rows, 1:])
 
+    def _probes(self) -> Iterator[TargetSet]:
+        """Strengths between two levels that were tried."""
+        for name, here in self.observed.probes.items():
+            d = self.observed.searched[f"{name}@{PICTURES}"][:, 0]
+            rows = np.flatnonzero(~np.isnan(d))
+            c = self.plan.circumstance(here.condition.circumstance)
+            yield TargetSet(c, here, rows, d[rows], np.empty((len(rows), 0)))
+
     def _scored(self, seen: Seen) -> dict[str, Scored]:
         """All metrics of one condition."""
         outputs = none_if_failed(seen.system.output, seen.system.ok)
@@ -625,11 +705,16 @@ class _Analysis:
 
     def _performance(self, record: RobustnessRecord, targets: Sequence[TargetSet]) -> None:
         """Task 5: every metric on the source data and on each target set, whole."""
-        self.source = self._scored(self.clean)
-        self.target = {t.place: self._scored(t.seen) for t in targets}
+        self._measure(targets)
         Performed = tuple[tuple[str, float | None], dict[str, Scored], np.ndarray]
         sets_: list[Performed] = [(("", None), self.source, self.weights)]
         sets_ += [(t.place, self.target[t.place], self._own_weights(t)) for t in targets]
+        if self.plan.subject.output_kind is BOXES:
+            for circumstance, level, seen in [
+                ("", None, self.clean),
+                *((*t.place, t.seen) for t in targets),
+            ]:
+                record.counts += self._counts(circumstance, level, seen)
         for (circumstance, level), scored, weights in sets_:
             for name, one in scored.items():
                 value, draws = one.value(), _drawn(one, weights)
@@ -639,6 +724,25 @@ class _Analysis:
                         interval=self._interval(value, draws), cases=len(one),
                     )
                 )  # fmt: skip
+
+    def _measure(self, targets: Sequence[TargetSet]) -> None:
+        self.source = self._scored(self.clean)
+        self.target = {t.place: self._scored(t.seen) for t in targets}
+
+    def _counts(self, circumstance: str, level: float | None, seen: Seen) -> Iterator[CountRecord]:
+        """What was found, missed and false, in all and by class."""
+        outputs = none_if_failed(seen.system.output, seen.system.ok)
+        whole = detection_summary(outputs, seen.targets)
+        classes = self.plan.data["test"].classes or ()
+        every = {"": whole}
+        if len(whole.by_class) > 1:
+            every |= {_class_name(label, classes): one for label, one in whole.by_class.items()}
+        for label, one in every.items():
+            yield CountRecord(
+                circumstance=circumstance, level=level, label=label, found=round(one.tp),
+                missed=round(one.fn), false=round(one.fp), precision=one.precision,
+                recall=one.recall, ap=one.ap, ap50=one.ap50,
+            )  # fmt: skip
 
     def _own_weights(self, target: TargetSet) -> np.ndarray:
         """Resamples of a target set; those of the source if its cases are the same."""
@@ -732,8 +836,9 @@ class _Analysis:
         """What epsilon is multiplied by: min(1, S0 / S)."""
         if self.given.significance is None:
             return 1.0
-        if c.significance is None and c.kind != MIXTURE:
-            self.notes.append(f"{c.name} has no significance: its epsilon is not weighted.")
+        said = f"{c.name} has no significance: its epsilon is not weighted."
+        if c.significance is None and c.kind != MIXTURE and said not in self.notes:
+            self.notes.append(said)
         return relation.significance_weight(c.significance, self.given.significance)
 
     def _row(self, t: TargetSet, name: str, one: JudgedMetric) -> RelationRecord:
@@ -777,7 +882,65 @@ class _Analysis:
                     p=one.p, adjusted=one.p_adjusted,
                 )
             )  # fmt: skip
+
+    def next_probes(self) -> list[tuple[str, float]]:
+        """By circumstance that breaks, the next level to try; none if the gap was halved often enough."""
+        targets = [*self._targets(), *self._probes()]
+        self._measure(targets)
+        found = []
+        for c in _compared(self.plan):
+            tried = [t for t in targets if t.circumstance is c and t.place[1] is not None]
+            probes = sum(t.seen.condition.probe for t in tried)
+            gap_ = proposal.crossing(self._margins(tried))
+            if gap_.breaks is None or probes >= self.given.halvings:
+                continue
+            if gap_.holds > 0 or _starts_at_nothing(c):
+                found.append((c.name, (gap_.holds + gap_.breaks) / 2))
+        return found
+
+    def _margins(self, targets: Sequence[TargetSet]) -> dict[float, float]:
+        """By level the estimated margin: epsilon(distance) less the loss, the least over the metrics."""
+        assert self.epsilon is not None
+        found = {}
+        for t in targets:
+            assert t.d is not None and t.place[1] is not None
+            if not len(t.rows):
+                continue
+            allowed = self.epsilon(float(t.d.mean()))
+            scaled = math.nan if allowed is None else self._weight(t.circumstance) * allowed
+            losses = [
+                relation.performance_loss(
+                    self.source[n].take(t.rows).value(), self.target[t.place][n].take(t.rows).value(),
+                    self.source[n].better, self.given.loss,
+                )
+                for n in self.names
+            ]  # fmt: skip
+            found[t.place[1]] = float(scaled - np.max(losses))
+        return found
+
+    def _breaks(self, record: RobustnessRecord) -> None:
+        """Where the relation breaks as the level rises."""
+        if self.epsilon is None:
+            return
+        probes = list(self._probes())
+        self.target |= {t.place: self._scored(t.seen) for t in probes}
+        judged = [(o.circumstance, o.level) for o in record.outcomes]
         for c in dict.fromkeys(circumstance for circumstance, level in judged if level is not None):
+            tried = self._margins([t for t in probes if t.place[0] == c])
+            rows = [r for r in record.relation if r.circumstance == c]
+            margins = {
+                level: float(
+                    np.min(
+                        [
+                            math.nan if r.margin is None else r.margin
+                            for r in rows
+                            if r.level == level
+                        ]
+                    )
+                )
+                for level in dict.fromkeys(r.level for r in rows if r.level is not None)
+            }
+            gap_ = proposal.crossing({**margins, **tried})
             levels = sorted(
                 (o.level or 0, o.unadjusted) for o in record.outcomes if o.circumstance == c
             )
@@ -787,12 +950,16 @@ class _Analysis:
             record.breaks.append(
                 BreakRecord(
                     circumstance=c, breaks_at=broken, holds_at=max(before, default=None),
-                    inconclusive_at=min(open_, default=None),
+                    inconclusive_at=min(open_, default=None), crossed_at=gap_.breaks,
+                    crossed_after=None if gap_.breaks is None else gap_.holds,
+                    probes={f"{level:g}": margin for level, margin in sorted(tried.items())},
                 )
             )  # fmt: skip
 
     def _proposals(self, record: RobustnessRecord, targets: Sequence[TargetSet]) -> None:
         """An epsilon from the load test of each circumstance with three levels or more."""
+        if self.given.reference is not None:
+            self._reference_proposals(record, self.given.reference)
         measure = self.names[0]
         for name in dict.fromkeys(t.place[0] for t in targets):
             points = [
@@ -808,9 +975,36 @@ class _Analysis:
             record.proposals.append(
                 ProposalRecord(
                     circumstance=name, measure=measure, pieces=_rows_of(found.epsilon) or [],
-                    knee=found.knee.level if found.knee else None,
+                    knee=found.knee.level if found.knee else None, basis=found.basis,
                 )
             )  # fmt: skip
+
+    def _reference_proposals(self, record: RobustnessRecord, path: str) -> None:
+        """An epsilon for each metric from what a reference model, or annotators, lose."""
+        other = _reference(self.plan.spec, path)
+        if other.distance != record.distance:
+            self.notes.append(
+                f"No epsilon is proposed from {path}: its distance is {other.distance}, here {record.distance}."
+            )
+            return
+        for measure in self.names:
+            points = [
+                proposal.LoadPoint(r.level or 0.0, r.distance, r.loss, r.interval.high)
+                for r in other.relation
+                if r.measure == measure and r.interval is not None and r.distance and r.loss is not None
+                and math.isfinite(r.interval.high)
+            ]  # fmt: skip
+            if not points:
+                self.notes.append(
+                    f"No epsilon is proposed from {path} for {measure}: not measured there."
+                )
+                continue
+            found = proposal.from_reference(points, path)
+            record.proposals.append(
+                ProposalRecord(
+                    measure=measure, basis=found.basis, pieces=_rows_of(found.epsilon) or []
+                )
+            )
 
 
 SET_METRICS = {"frechet": "M15"}
@@ -819,6 +1013,20 @@ FEWEST_LEVELS = 3
 """Levels of which a curve has a knee."""
 NOT_STATED = relation.Epsilon.of([(2.0, 0.0, 2.0)])
 """Stands where the file states no epsilon: nothing is judged by it."""
+
+
+def _class_name(label: int, classes: Sequence[str]) -> str:
+    return str(classes[label]) if 0 <= label < len(classes) else str(label)
+
+
+def _starts_at_nothing(c: Circumstance) -> bool:
+    """Whether strengths below level 1 go on towards no change, for all its transforms."""
+    names = (
+        [c.transform]
+        if c.transform is not None
+        else [p for p in c.transforms or () if isinstance(p, str)]
+    )
+    return all("identity" in get("transforms", n).traits for n in names if n is not None)
 
 
 def _usual(plan: Plan) -> list[str]:
@@ -991,12 +1199,16 @@ def _break_blocks(record: RobustnessRecord) -> list[Block]:
     """The circumstances that break first, the most significant ones first."""
     significance = {t.circumstance: t.significance for t in record.targets}
     columns = [Column("Circumstance", number=False), Column("Significance")]
-    columns += [Column("Holds up to level"), Column("Breaks at level"), Column("Inconclusive from")]
+    columns += [
+        Column("Holds up to level"),
+        Column("Margin falls below 0"),
+        Column("Breaks at level"),
+    ]
     ordered = sorted(
         record.breaks,
         key=lambda b: (
-            b.breaks_at is None,
-            b.breaks_at or 0,
+            b.crossed_at is None,
+            b.crossed_at or 0,
             -(significance.get(b.circumstance) or 0),
         ),
     )
@@ -1004,11 +1216,27 @@ def _break_blocks(record: RobustnessRecord) -> list[Block]:
         [
             Cell(b.circumstance, strong=True),
             _whole(significance.get(b.circumstance)),
-            *(_whole(v) for v in (b.holds_at, b.breaks_at, b.inconclusive_at)),
+            _whole(b.holds_at),
+            _crossing(b),
+            _whole(b.breaks_at),
         ]
         for b in ordered
     ]
-    return [Heading("What breaks first"), Table(columns, rows, name="What breaks first", brief=12)]
+    said = (
+        "Holds, breaks: shown with confidence, not corrected over conditions. Margin: epsilon less the "
+        "loss, as estimated. `robustness: {halvings: 3}` tries levels between."
+    )
+    table = Table(columns, rows, name="What breaks first", brief=12)
+    return [Heading("What breaks first"), Text(said, "small"), table]
+
+
+def _crossing(b: BreakRecord) -> str:
+    """Between which levels the estimated margin falls below 0."""
+    if b.crossed_at is None:
+        return "at no level tried"
+    if not b.crossed_after:
+        return f"at level {b.crossed_at:g} or below"
+    return f"between {b.crossed_after:g} and {b.crossed_at:g}"
 
 
 def _circumstance_blocks(record: RobustnessRecord) -> list[Block]:
@@ -1091,7 +1319,30 @@ def _performance_blocks(record: RobustnessRecord) -> list[Block]:
         ]
         name = place_name(*place) if place[0] else "source"
         rows.append([Cell(name, strong=True), *cells, numbers.count(own[names[0]].cases)])
-    return [Heading("Performance"), Table(columns, rows, name="Performance", fold="All metrics")]
+    blocks: list[Block] = [
+        Heading("Performance"), Table(columns, rows, name="Performance", fold="All metrics")
+    ]  # fmt: skip
+    if record.counts:
+        blocks.append(_count_table(record))
+    return blocks
+
+
+def _count_table(record: RobustnessRecord) -> Table:
+    """True, missed and false detections, in all and by class."""
+    heads = ("Found (TP)", "Missed (FN)", "False (FP)", "Precision", "Recall", "AP", "AP50")
+    columns = [Column("Data", number=False), Column("Class", number=False)]
+    columns += [Column(head) for head in heads]
+    rows: list[Row] = [
+        [
+            Cell(_place(c) if c.circumstance else "source", strong=True), c.label or "all",
+            *(numbers.count(n) for n in (c.found, c.missed, c.false)),
+            *(numbers.value(v) for v in (c.precision, c.recall, c.ap, c.ap50)),
+        ]
+        for c in record.counts
+    ]  # fmt: skip
+    return Table(
+        columns, rows, name="Detections", fold="Detections at score 0.5 and IoU 0.5, by class"
+    )
 
 
 def _distance_blocks(record: RobustnessRecord) -> list[Block]:
@@ -1122,14 +1373,13 @@ def _proposal_blocks(record: RobustnessRecord) -> list[Block]:
     if not record.proposals:
         return []
     said = (
-        "Read off the load test of this subject: flat up to the knee, then through the upper bounds of "
-        "the loss. It describes what was measured, not what is tolerable; it is used only if you copy "
-        "it into the file."
+        "Load test of this subject: flat up to the knee, then through the upper bounds of the loss. "
+        "Reference: through the upper bounds of its loss. A proposal describes what was measured, not "
+        "what is tolerable; it is used only if you copy it into the file."
     )
-    columns = [Column("Circumstance", number=False), Column("Knee at level")]
-    columns += [Column("Proposed epsilon", number=False)]
+    columns = [Column(h, number=False) for h in ("Circumstance", "Basis", "Proposed epsilon")]
     rows: list[Row] = [
-        [Cell(p.circumstance, f"loss of {p.measure}", strong=True), numbers.value(p.knee),
+        [Cell(p.circumstance or "all", f"loss of {p.measure}", strong=True), p.basis,
          Cell(", ".join(_piece(piece) for piece in p.pieces), code=True)]
         for p in record.proposals
     ]  # fmt: skip
