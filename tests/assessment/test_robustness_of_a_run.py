@@ -274,3 +274,92 @@ def test_true_false_and_missed_detections_are_counted(stated, folder):
         assert row.recall == pytest.approx(row.found / objects)
         shown = row.found + row.false
         assert row.precision == (pytest.approx(row.found / shown) if shown else None)
+
+
+SMALL = """name: small
+subject: {task: detection, python: "model.py:detect"}
+data: {test: {coco: test.json, images: test}}
+measure: recall
+"""
+
+
+def section_of(folder, content: str):
+    return run(folder, SMALL + content).record.sections["robustness"]
+
+
+def test_a_detector_that_goes_blind_is_breached_although_precision_is_not_defined(folder):
+    found = run(
+        folder,
+        SMALL
+        + "circumstances: {flat: {transform: contrast, parameters: {factor: 0.3}}}\n"
+        + "robustness: {measures: [precision, recall], epsilon: [{up_to: 2, intercept: 0.05}]}\n",
+    )
+    assert found.record.verdict == "breached"
+
+
+def test_a_mixture_is_judged_by_the_groups_of_its_changed_pictures(folder):
+    found = section_of(
+        folder,
+        "circumstances:\n  flat: {transform: contrast, levels: [1], probability: 0.1}\n"
+        "  use: {mixture: [flat]}\n"
+        "robustness: {measures: [recall], epsilon: [{up_to: 2, intercept: 0.5}], resamples: 50}\n",
+    )
+    (row,) = rows_of(found, "use", "recall")
+    assert 0 < row.cases < 12 and row.groups == row.cases
+
+
+def test_settings_of_the_measure_hold_in_robustness(folder):
+    settings = "measure: {recall: {min_score: 0.9}}\n"
+    content = SMALL.replace("measure: recall\n", settings)
+    content += "circumstances: {noisy: {transform: gaussian_noise, levels: [1]}}\n"
+    found = run(folder, content + "robustness: {measures: [recall], resamples: 50}\n")
+    record = found.record.sections["robustness"]
+    clean = record.performance[0].value
+    assert clean == pytest.approx(found.finding("recall").value) and clean < 0.5
+    own = content + "robustness: {measures: [{recall: {min_score: 0.1}}], resamples: 50}\n"
+    assert run(folder, own).record.sections["robustness"].performance[0].value == 1.0
+
+
+def test_sets_and_distances_that_are_empty_or_zero_do_not_stop_the_run(folder):
+    found = section_of(
+        folder,
+        "circumstances:\n  same: {transform: saturate, levels: [1], probability: 0.001}\n"
+        "  use: {mixture: [same]}\n"
+        "robustness: {epsilon: [{up_to: 2, intercept: 0.5}], resamples: 50}\n",
+    )
+    assert {r.distance for r in found.relation} == {0.0}
+    assert not any(d.circumstance == "use" for d in found.distances)
+
+
+def test_pictures_that_cannot_be_read_are_left_out_and_said(folder, tmp_path):
+    import shutil
+
+    shutil.copytree(folder, tmp_path / "copy", ignore=shutil.ignore_patterns("runs", "other"))
+    broken = sorted((tmp_path / "copy" / "test").glob("*.png"))[-3:]
+    for file in broken:
+        file.write_bytes(b"no picture")
+    content = (
+        SMALL
+        + "circumstances: {noisy: {transform: gaussian_noise, levels: [1]}}\nexecution: {chunk: 37}\n"
+        + "robustness: {measures: [recall], resamples: 50}\n"
+    )
+    found = run(tmp_path / "copy", content).record
+    assert {r.cases for r in found.sections["robustness"].relation} == {37}
+    assert any("3 pictures cannot be read" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("robustness: {distance: cw_ssim}", "at least 49 x 49 pixels"),
+        ("robustness: {source: {use: 0.1}}", "is a mixture"),
+        ("robustness: {measures: [accuracy]}", "accuracy compares"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused_before_the_run(folder, content, said):
+    circumstances = (
+        "circumstances:\n  flat: {transform: contrast, levels: [1], probability: 0.1}\n"
+        "  use: {mixture: [flat]}\n"
+    )
+    with pytest.raises(SpecError, match=said):
+        run(folder, SMALL + circumstances + content + "\n")

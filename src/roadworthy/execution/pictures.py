@@ -25,6 +25,7 @@ from roadworthy.subject.trace import Trace, one_row_a_case
 
 PICTURES = "pictures"
 """The name under which sections ask for it."""
+Measured = Callable[[Any, Any], np.ndarray]
 
 
 def conditions_of(
@@ -52,15 +53,28 @@ def pictures(plan: Plan, chunk: Chunk, ids: Sequence[str]) -> Trace:
         original, row = data.inputs[at : at + 1][0], []
         for condition in where:
             made = plan.arriving(condition, condition.case_id(data.ids[at]), original)
-            row.append(None if isinstance(made, Unreadable) else measured(original, made))
+            row.append(_or_none(measured, original, made))
         rows.append(row)
-    width = max((len(part) for row in rows for part in row if part is not None), default=1)
+    width = next((len(part) for row in rows for part in row if part is not None), None)
+    if width is None:  # nothing could be read here; other chunks have rows of this width
+        every = (_or_none(measured, i, i) for i in data.inputs[:])
+        width = next((len(part) for part in every if part is not None), 1)
     empty = np.full(width, np.nan)
     table = np.array([np.concatenate([empty if p is None else p for p in row]) for row in rows])
     return one_row_a_case(ids, table, time.perf_counter() - started)
 
 
-def _measured(plan: Plan, asked: Mapping[str, Any]) -> Callable[[Any, Any], np.ndarray]:
+def _or_none(measured: Measured, original: Any, made: Any) -> np.ndarray | None:
+    """None if the picture cannot be made or read, or not be compared with its original."""
+    if isinstance(original, Unreadable) or isinstance(made, Unreadable):
+        return None
+    try:
+        return measured(original, made)
+    except ValueError:
+        return None
+
+
+def _measured(plan: Plan, asked: Mapping[str, Any]) -> Measured:
     """The numbers of one picture: distance, then features, then estimators, as far as asked for."""
     parts: list[Callable[[Any, Any], Any]] = []
     if asked.get("distance"):

@@ -27,6 +27,7 @@ from roadworthy.analysis.robustness.circumstances import (
 )
 from roadworthy.analysis.robustness.estimators import (
     ESTIMATORS,
+    FEWEST,
     calibrate_score,
     estimated_frequency,
 )
@@ -35,7 +36,7 @@ from roadworthy.assessment.section import Result, Results, Section, drawn, nothi
 from roadworthy.cases.circumstance import SCALES, Circumstance, Search
 from roadworthy.claims import Quantity
 from roadworthy.data.seeds import generator
-from roadworthy.data.values import BOXES, IMAGE
+from roadworthy.data.values import BOXES, IMAGE, Unreadable
 from roadworthy.execution.pictures import PICTURES, conditions_of
 from roadworthy.execution.plan import Extra, Plan, Wants
 from roadworthy.finding import About, Evidence, Finding, Sided
@@ -121,9 +122,9 @@ class RobustnessSpec(Strict):
         default_factory=dict,
         description="How often the test data show a circumstance: a share, or how to find it out",
     )
-    measures: list[str] = Field(
+    measures: list[str | dict[str, dict[str, Any]]] = Field(
         default=[], description="By default the measure of the file, and for boxes ap, ap50, "
-        "precision and recall",
+        "precision and recall; with settings {recall: {min_score: 0.3}}",
     )  # fmt: skip
     distance: str | dict[str, dict[str, Any]] = Field(
         "ssim", description="Between a picture and its original; `roadworthy list distances`"
@@ -221,7 +222,7 @@ class PerformanceRecord(_Place):
 
 
 class CountRecord(_Place):
-    """Task 5: what was found, missed and false at a score and an IoU of 0.5, and figures by class."""
+    """Task 5: what was found, missed and false at an IoU of 0.5, and figures by class."""
 
     label: str = Field(default="", description="The class; empty for all of them")
     found: int
@@ -261,6 +262,7 @@ class RelationRecord(_Place):
     outcome: str = ""
     unweighted: str = ""
     cases: int = 0
+    groups: int = 0
 
 
 class OutcomeRecord(_Place):
@@ -377,9 +379,12 @@ class Robustness(Section):
             if name not in spec.circumstances:
                 near = did_you_mean(name, spec.circumstances)
                 raise spec.error((KEY, key), f"{name!r} is not among the circumstances{near}")
-        for i, name in enumerate(given.measures):
+            if key == "source" and spec.circumstances[name].mixture is not None:
+                raise spec.error((KEY, key), f"{name!r} is a mixture; state its circumstances")
+        for i, entry in enumerate(given.measures):
             with spec.located((KEY, "measures", i)):
-                get("measures", name)
+                name, settings = _named(entry)
+                get("measures", name).check(settings)
         _check_distance(spec, given)
         if given.reference is not None:
             with spec.located((KEY, "reference")):
@@ -403,6 +408,18 @@ class Robustness(Section):
                 "asks the subject at levels between those of the file; predictions in a file cannot "
                 "answer. Remove it, or export more levels",
             )
+        for i, name in enumerate(_measures(plan)):
+            wanted = get("measures", name).traits.get("of")
+            kinds = (
+                plan.subject.output_kind.name,
+                data.target_kind.name if data.target_kind else "",
+            )
+            if wanted is not None and tuple(wanted) != kinds:
+                raise plan.spec.error(
+                    (KEY, "measures", i),
+                    f"{name} compares {wanted[0]} with {wanted[1]}, not {kinds[0]}",
+                )
+        _check_first_picture(plan, given)
         for name, how in given.source.items():
             learnt = "reference" in plan.data and plan.circumstance(name).kind == "transform"
             if how.estimator and not learnt:
@@ -410,6 +427,11 @@ class Robustness(Section):
                     (KEY, "source", name),
                     "an estimator is calibrated on transformed reference data. Add "
                     "`data.reference` and a transform, or state the share",
+                )
+            if how.estimator and len(plan.data["reference"]) < FEWEST:
+                raise plan.spec.error(
+                    (KEY, "source", name),
+                    f"an estimator is calibrated on {FEWEST} reference cases or more; state the share",
                 )
             if how.where is not None:
                 with plan.spec.located((KEY, "source", name)):
@@ -493,6 +515,30 @@ def _check_distance(spec: Assessment, given: RobustnessSpec) -> None:
             get("set_distances", name).check(settings)
 
 
+def _check_first_picture(plan: Plan, given: RobustnessSpec) -> None:
+    """The distance takes pictures of this size and type."""
+    readable = (i for i in plan.data["test"].inputs[:20] if not isinstance(i, Unreadable))
+    first = next(readable, None)
+    if first is not None:
+        name, settings = given.chosen_distance()
+        with plan.spec.located((KEY, "distance")):
+            get("distances", name).build(first, first, **settings)
+
+
+def _measures(plan: Plan) -> dict[str, dict[str, Any]]:
+    """The metrics and their settings; those that the file states for its own measure hold here too,
+    and its `min_score` for all that take one."""
+    spec, given = plan.spec, [_named(entry) for entry in _given(plan).measures]
+    found: dict[str, dict[str, Any]] = {}
+    for name, settings in given or [(name, {}) for name in _usual(plan)]:
+        stated = dict(spec.measure_parameters)
+        if name != spec.measure_name:
+            taken = get("measures", name).parameters
+            stated = {k: v for k, v in stated.items() if k == "min_score" and k in taken}
+        found[name] = {**stated, **settings}
+    return found
+
+
 def _reference(spec: Assessment, path: str) -> RobustnessRecord:
     """The robustness of a reference model, from its run."""
     record = RunRecord.read(spec.base / path).sections.get(KEY)
@@ -534,7 +580,12 @@ class JudgedMetric:
 def _evidence(place: tuple[str, float | None], metrics: Mapping[str, JudgedMetric]) -> Evidence:
     """The least margin over the metrics."""
     margins = {name: one.found.weighted.margin for name, one in metrics.items()}
-    worst = min(margins, key=lambda m: -math.inf if math.isnan(margins[m]) else margins[m])
+    # A metric that is not defined does not hide one that is breached.
+    defined = {name: m for name, m in margins.items() if not math.isnan(m)}
+    unknown = [name for name in margins if name not in defined]
+    worst = min(defined or margins, key=margins.__getitem__)
+    if unknown and not margins[worst] < 0:
+        worst = unknown[0]
     some = metrics[worst]
 
     def interval(confidence: float, sided: Sided) -> Interval:
@@ -589,9 +640,11 @@ class _Analysis:
     def __init__(self, plan: Plan, observed: Observations) -> None:
         self.plan, self.observed, self.given = plan, observed, _given(plan)
         self.epsilon, self.notes = self.given.pieces(), list[str]()
-        self.names = self.given.measures or _usual(plan)
+        self.measures = _measures(plan)
+        self.names = list(self.measures)
         self.clean = observed.seen[0]
         codes, self.groups = group_codes(self.clean.observed.groups, len(self.clean.observed))
+        self.codes = codes
         rng = generator(plan.spec.seed, KEY)
         drawn = rng.integers(0, self.groups, (self.given.resamples, self.groups))
         counts = np.array([np.bincount(row, minlength=self.groups) for row in drawn])
@@ -613,7 +666,7 @@ class _Analysis:
         verdicts = self._relation(record, targets)
         self._breaks(record)
         self._proposals(record, targets)
-        findings = [_finding(r, self.groups) for r in record.relation]
+        findings = [_finding(r) for r in record.relation]
         return RobustnessResult(record, findings, self.notes, verdicts=verdicts)
 
     def _specification(self, record: RobustnessRecord) -> None:
@@ -641,7 +694,10 @@ class _Analysis:
         record.ratings = {k: list(v) for k, v in ratings_by_factor(own).items()}
         self.notes += specification_notes(own)
         if given.source:
-            found = gap.gap_list(own, {n: self._source(n, how) for n, how in given.source.items()})
+            known = {n: self._source(n, how) for n, how in given.source.items()}
+            found = gap.gap_list(
+                own, {n: source for n, source in known.items() if source is not None}
+            )
             record.missing, record.covered = found.missing, found.covered
             record.over_or_under = found.over_or_under
             record.gaps = [
@@ -654,7 +710,7 @@ class _Analysis:
                 for row in found.rows
             ]  # fmt: skip
 
-    def _source(self, name: str, how: SourceSpec) -> gap.SourceFrequency:
+    def _source(self, name: str, how: SourceSpec) -> gap.SourceFrequency | None:
         """How often the test data show a circumstance."""
         if how.share is not None:
             return gap.known_frequency(how.share)
@@ -665,13 +721,22 @@ class _Analysis:
         at = list(_estimated(self.given)).index(name) - len(_estimated(self.given))
         table = self.observed.searched
         clean, test = table[f"reference:@{PICTURES}"][:, at], table[f"@{PICTURES}"][:, at]
-        levels = table[f"reference:{name}@{PICTURES}"]
-        shown = levels[:, min(1, levels.shape[1] - 1)]  # level 2 of a table, or the only one
-        known = ~np.isnan(clean) & ~np.isnan(shown)
-        calibration = calibrate_score(clean[known], shown[known])
-        return estimated_frequency(
-            test[~np.isnan(test)], calibration, confidence=self.plan.spec.confidence
-        )
+        levels = [c.level or 0.0 for c in conditions_of(self.plan, name, "reference")]
+        nearest = min(range(len(levels)), key=lambda k: abs(levels[k] - CALIBRATED_AT))
+        shown = table[f"reference:{name}@{PICTURES}"][:, nearest]
+        groups = {role: self.plan.data[role].groups for role in ("reference", "test")}
+        known, given = ~np.isnan(clean) & ~np.isnan(shown), ~np.isnan(test)
+        try:
+            calibration = calibrate_score(
+                clean[known], shown[known], _those(groups["reference"], known)
+            )
+            return estimated_frequency(
+                test[given], calibration, _those(groups["test"], given),
+                confidence=self.plan.spec.confidence,
+            )  # fmt: skip
+        except ValueError as error:
+            self.notes.append(f"How often the data show {name} is not estimated: {error}.")
+            return None
 
     def _targets(self) -> Iterator[TargetSet]:
         """Every condition with pictures of its own."""
@@ -688,6 +753,12 @@ class _Analysis:
                 met = here.observed.met
                 changed = np.ones(len(table), bool) if met is None else met != MET_NONE
                 rows = np.flatnonzero(changed & ~np.isnan(numbers[:, 0]))
+                if lost := int(changed.sum()) - len(rows):
+                    where_ = place_name(c.name, condition.level)
+                    self.notes.append(
+                        f"{where_}: {lost} pictures cannot be read, made or compared and are left out "
+                        "of the relation."
+                    )
                 yield TargetSet(c, here, rows, numbers[rows, 0], numbers[rows, 1:])
 
     def _probes(self) -> Iterator[TargetSet]:
@@ -701,13 +772,16 @@ class _Analysis:
     def _scored(self, seen: Seen) -> dict[str, Scored]:
         """All metrics of one condition."""
         outputs = none_if_failed(seen.system.output, seen.system.ok)
-        return {n: get("measures", n).build(outputs, seen.targets) for n in self.names}
+        return {
+            n: get("measures", n).bind(**settings)(outputs, seen.targets)
+            for n, settings in self.measures.items()
+        }
 
     def _performance(self, record: RobustnessRecord, targets: Sequence[TargetSet]) -> None:
         """Task 5: every metric on the source data and on each target set, whole."""
         self._measure(targets)
-        Performed = tuple[tuple[str, float | None], dict[str, Scored], np.ndarray]
-        sets_: list[Performed] = [(("", None), self.source, self.weights)]
+        Performed = tuple[tuple[str, float | None], dict[str, Scored], tuple[np.ndarray, int]]
+        sets_: list[Performed] = [(("", None), self.source, (self.weights, self.groups))]
         sets_ += [(t.place, self.target[t.place], self._own_weights(t)) for t in targets]
         if self.plan.subject.output_kind is BOXES:
             for circumstance, level, seen in [
@@ -715,13 +789,13 @@ class _Analysis:
                 *((*t.place, t.seen) for t in targets),
             ]:
                 record.counts += self._counts(circumstance, level, seen)
-        for (circumstance, level), scored, weights in sets_:
+        for (circumstance, level), scored, (weights, groups) in sets_:
             for name, one in scored.items():
                 value, draws = one.value(), _drawn(one, weights)
                 record.performance.append(
                     PerformanceRecord(
                         circumstance=circumstance, level=level, measure=name, value=value,
-                        interval=self._interval(value, draws), cases=len(one),
+                        interval=self._interval(value, draws, groups), cases=len(one),
                     )
                 )  # fmt: skip
 
@@ -729,10 +803,14 @@ class _Analysis:
         self.source = self._scored(self.clean)
         self.target = {t.place: self._scored(t.seen) for t in targets}
 
+    @property
+    def _min_score(self) -> float:
+        return float(self.plan.spec.measure_parameters.get("min_score", MIN_SCORE))
+
     def _counts(self, circumstance: str, level: float | None, seen: Seen) -> Iterator[CountRecord]:
         """What was found, missed and false, in all and by class."""
         outputs = none_if_failed(seen.system.output, seen.system.ok)
-        whole = detection_summary(outputs, seen.targets)
+        whole = detection_summary(outputs, seen.targets, min_score=self._min_score)
         classes = self.plan.data["test"].classes or ()
         every = {"": whole}
         if len(whole.by_class) > 1:
@@ -744,19 +822,24 @@ class _Analysis:
                 recall=one.recall, ap=one.ap, ap50=one.ap50,
             )  # fmt: skip
 
-    def _own_weights(self, target: TargetSet) -> np.ndarray:
-        """Resamples of a target set; those of the source if its cases are the same."""
+    def _own_weights(self, target: TargetSet) -> tuple[np.ndarray, int]:
+        """Resamples of a target set and its groups; those of the source if its cases are the same."""
         if target.circumstance.own_data is None:
-            return self.weights
+            return self.weights, self.groups
         codes, count = group_codes(target.seen.observed.groups, len(target.seen.observed))
         rng = generator(self.plan.spec.seed, KEY, target.circumstance.name)
         drawn = rng.integers(0, count, (self.given.resamples, count))
-        return np.array([np.bincount(row, minlength=count)[codes] for row in drawn], dtype=float)
+        weights = [np.bincount(row, minlength=count)[codes] for row in drawn]
+        return np.array(weights, dtype=float), count
 
-    def _interval(self, value: float, draws: np.ndarray) -> Interval:
+    def _interval(self, value: float, draws: np.ndarray, groups: int) -> Interval:
         known = draws[np.isfinite(draws)]
-        found = Resampled(value, known, len(draws) - len(known), self.groups, acceleration=None)
+        found = Resampled(value, known, len(draws) - len(known), groups, acceleration=None)
         return found.interval(confidence=self.plan.spec.confidence)
+
+    def _groups(self, target: TargetSet) -> int:
+        """How many groups the compared pictures of a target set are of."""
+        return len(np.unique(self.codes[target.rows]))
 
     def _distances(self, record: RobustnessRecord, targets: Sequence[TargetSet]) -> None:
         """Task 6: between pictures and their originals, and between sets of features."""
@@ -771,7 +854,7 @@ class _Analysis:
                 record.distances.append(
                     DistanceRecord(
                         **place, method=record.distance, metric="M14", value=value,
-                        interval=self._interval(value, draws), pairs=len(t.d),
+                        interval=self._interval(value, draws, self._groups(t)), pairs=len(t.d),
                         changed=len(t.rows) / len(self.clean.observed),
                     )
                 )  # fmt: skip
@@ -782,14 +865,19 @@ class _Analysis:
                 paired = bool(component.traits.get("paired"))
                 if paired and t.d is None:
                     continue
-                found = component.build(originals, t.features, **settings)
+                one, other = _finite(originals, t.features, paired)
+                try:
+                    found = component.build(one, other, **settings)
+                except ValueError as error:
+                    self.notes.append(f"{place_name(*t.place)}: no {name} distance. {error}.")
+                    continue
                 record.distances.append(
                     DistanceRecord(
                         **place,
                         method=_described("set_distances", name, settings),
                         metric=SET_METRICS.get(name, "M16" if paired else "M17"),
                         value=found.value,
-                        pairs=len(t.features) if paired else 0,
+                        pairs=len(other) if paired else 0,
                         note="; ".join(found.notes),
                     )
                 )
@@ -803,7 +891,7 @@ class _Analysis:
             if t.d is None or not len(t.rows):
                 continue
             weights, d = self.weights[:, t.rows], float(t.d.mean())
-            weight = self._weight(t.circumstance)
+            weight, groups = self._weight(t.circumstance), self._groups(t)
             for name in self.names:
                 source = self.source[name].take(t.rows)
                 target = self.target[t.place][name].take(t.rows)
@@ -811,7 +899,7 @@ class _Analysis:
                     _drawn(source, weights),
                     _drawn(target, weights),
                     _weighted_mean(weights, t.d),
-                    self.groups,
+                    groups,
                 )
                 found = relation.judge_draws(
                     source.value(),
@@ -824,7 +912,7 @@ class _Analysis:
                     weight=weight,
                     confidence=self.plan.spec.confidence,
                 )
-                one = JudgedMetric(source.value(), target.value(), found, len(t.rows), self.groups)
+                one = JudgedMetric(source.value(), target.value(), found, len(t.rows), groups)
                 if self.epsilon is not None:
                     every.setdefault(t.place, {})[name] = one
                 record.relation.append(self._row(t, name, one))
@@ -859,6 +947,7 @@ class _Analysis:
             outcome=found.outcome if stated else "",
             unweighted=found.unweighted.outcome if stated else "",
             cases=one.n,
+            groups=one.groups,
         )
 
     def _outcomes(
@@ -1007,6 +1096,10 @@ class _Analysis:
             )
 
 
+CALIBRATED_AT = 2
+"""The level at which estimators learn how a circumstance looks, or the one nearest to it."""
+MIN_SCORE = 0.5
+"""Detections below it are not counted, unless the file's measure says otherwise."""
 SET_METRICS = {"frechet": "M15"}
 """Of those between sets; pairs of features are M16, clusters M17."""
 FEWEST_LEVELS = 3
@@ -1046,6 +1139,18 @@ def _drawn(scored: Scored, weights: np.ndarray) -> np.ndarray:
     return np.array([scored.value(row) for row in weights])
 
 
+def _those(groups: Any, rows: np.ndarray) -> Any:
+    return None if groups is None else np.asarray(groups)[rows]
+
+
+def _finite(one: np.ndarray, other: np.ndarray, paired: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Features of pictures that could be read; of pairs those of both."""
+    first, second = np.isfinite(one).all(axis=1), np.isfinite(other).all(axis=1)
+    if paired:
+        first = second = first & second
+    return one[first], other[second]
+
+
 def _weighted_mean(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray((weights @ values) / weights.sum(axis=1))
@@ -1072,12 +1177,12 @@ def _origin(source: gap.SourceFrequency | None, how: SourceSpec | None) -> str:
     return "metadata" if how.where is not None else f"estimated by {how.estimator}"
 
 
-def _finding(row: RelationRecord, groups: int) -> Finding:
+def _finding(row: RelationRecord) -> Finding:
     about = About(circumstance=row.circumstance, level=row.level, versus="clean")
     value = math.nan if row.loss is None else row.loss
     details = {"distance": row.distance, "epsilon": row.epsilon, "outcome": row.outcome}
     return Finding(
-        f"loss of {row.measure}", value, row.interval, n=0, groups=groups, about=about,
+        f"loss of {row.measure}", value, row.interval, n=row.cases, groups=row.groups, about=about,
         better="lower", details=details, reason="" if row.interval else "not defined",
     )  # fmt: skip
 
@@ -1341,7 +1446,7 @@ def _count_table(record: RobustnessRecord) -> Table:
         for c in record.counts
     ]  # fmt: skip
     return Table(
-        columns, rows, name="Detections", fold="Detections at score 0.5 and IoU 0.5, by class"
+        columns, rows, name="Detections", fold="Detections found, missed and false, by class"
     )
 
 

@@ -55,10 +55,10 @@ def relation_chart(
     narrow = width < NARROW
     frame = Box(52.0, 24.0, width - 8, 300.0 if narrow else 360.0)
     # Pieces may end far from all points: the picture is of the points.
-    farthest = 1.15 * max((p.d for p in shown), default=1.0)
+    farthest = max(1.15 * max((p.d for p in shown), default=1.0), 1e-6)
     tolerated = [y for piece in _pieces(epsilon, farthest) for _, y in piece]
     losses = [v for p in shown for v in (p.loss, p.low, p.high)]
-    across = LinearScale(0, max(farthest, 1e-6), frame.left, frame.right)
+    across = LinearScale(0, farthest, frame.left, frame.right)
     up = LinearScale(
         *domain([*losses, *tolerated, 0.0], bounded=False), frame.bottom, frame.top + 6
     )
