@@ -241,7 +241,7 @@ def test_probes_are_the_same_with_workers_and_are_not_judged(folder):
     assert breaks[0] == breaks[1]
     levels = {o.level for o in one.record.sections["robustness"].outcomes}
     assert levels == {1, 2}
-    assert one.record.cases.total == 40 * (1 + 3 + 2 * 3) + 40 * 3
+    assert one.record.cases.total == 40 * (1 + 3 + 3)  # clean, levels, probes
 
 
 def test_halving_needs_an_epsilon(folder):
@@ -363,3 +363,60 @@ def test_what_cannot_be_measured_is_refused_before_the_run(folder, content, said
     )
     with pytest.raises(SpecError, match=said):
         run(folder, SMALL + circumstances + content + "\n")
+
+
+def test_a_detector_that_finds_nothing_is_not_robust_by_having_nothing_to_lose(folder):
+    (folder / "blind.py").write_text(MODEL.replace("grey > 150", "grey > 255"))
+    content = SMALL.replace("model.py", "blind.py")
+    content += "circumstances: {flat: {transform: contrast, levels: [1]}}\n"
+    found = run(
+        folder,
+        content + "robustness: {measures: [recall], epsilon: [{up_to: 2, intercept: 0.5}]}\n",
+    )
+    assert found.record.verdict == "inconclusive"
+    assert any("nothing to lose" in w for w in found.record.warnings)
+
+
+def test_a_label_beyond_the_classes_is_refused(folder):
+    (folder / "shifted.py").write_text(
+        MODEL.replace("scores=scores", "labels=[1] * len(boxes), scores=scores")
+    )
+    with pytest.raises(SpecError, match="has the label 1; labels are 0 to 0, for square"):
+        run(folder, SMALL.replace("model.py", "shifted.py"))
+
+
+def test_boxes_on_objects_of_another_class_raise_doubt_of_the_class_order(folder):
+    (folder / "swapped.py").write_text(
+        MODEL.replace("scores=scores", "labels=[1] * len(boxes), scores=scores")
+    )
+    content = json.loads((folder / "test.json").read_text())
+    content["categories"].append({"id": 2, "name": "disc"})
+    (folder / "two.json").write_text(json.dumps(content))
+    text = SMALL.replace("model.py", "swapped.py").replace("test.json", "two.json")
+    assert any("0 of them with its class" in w for w in run(folder, text).record.warnings)
+
+
+def test_conditions_without_any_answer_are_not_judged(folder):
+    content = json.loads((folder / "test.json").read_text())
+    rows = [
+        {"image_id": a["image_id"], "category_id": 1, "bbox": a["bbox"], "score": 0.9}
+        for a in content["annotations"]
+    ]
+    (folder / "answers.json").write_text(json.dumps(rows))
+    text = SMALL.replace(
+        'python: "model.py:detect"', "predictions: answers.json, annotations: test.json"
+    )
+    text += "circumstances: {flat: {transform: contrast, levels: [1]}}\n"
+    found = run(
+        folder, text + "robustness: {measures: [recall], epsilon: [{up_to: 2, intercept: 0.5}]}\n"
+    )
+    assert found.record.verdict == "inconclusive"
+    assert any("no case has an answer" in w for w in found.record.warnings)
+
+
+def test_ratings_may_be_words_and_epsilon_is_a_list(folder):
+    words = "circumstances: {flat: {transform: contrast, levels: [1], exposure: frequent, likelihood: 2, severity: Minor}}\n"
+    found = section_of(folder, words + "robustness: {resamples: 50}\n")
+    assert found.targets[0].significance == 4 * 2 * 2
+    with pytest.raises(SpecError, match="is a list of pieces"):
+        run(folder, SMALL + words + "robustness: {epsilon: 0.05}\n")

@@ -37,7 +37,8 @@ from roadworthy.assessment.section import Result, plan_assessment, sections_of
 from roadworthy.cases.circumstance import Condition
 from roadworthy.claims import Judgement
 from roadworthy.data.samples import Dataset
-from roadworthy.execution.class_order import check_class_order
+from roadworthy.data.values import BOXES
+from roadworthy.execution.class_order import check_box_classes, check_class_order
 from roadworthy.execution.plan import Plan
 from roadworthy.execution.progress import Progress, Silent
 from roadworthy.execution.work import Done, Unfinished
@@ -54,7 +55,7 @@ from roadworthy.store.runs import CASES, arrow_table
 from roadworthy.subject.identity import state_of_file
 from roadworthy.subject.module import SubjectError
 from roadworthy.subject.system import System
-from roadworthy.subject.trace import SYSTEM
+from roadworthy.subject.trace import SYSTEM, concatenate
 from roadworthy.subject.training import cores
 
 PROBED = 2
@@ -287,10 +288,9 @@ def _run_chunks(
 ) -> tuple[dict[str, int], list[str]]:
     """Compute the chunks that are not there yet: how many cases there are, and warnings on the clean answers."""
     cache, chunks, todo = job.cache, job.plan.chunks, job.left()
-    total = sum(len(c) for c in chunks)
-    waiting = sum(len(chunks[i]) for i in todo)
-    show.stage("running the subject", total)
-    show.advance(total - waiting)
+    work, waiting = sum(len(c) for c in chunks), sum(len(chunks[i]) for i in todo)
+    show.stage("running the subject", work)
+    show.advance(work - waiting)
     workers = workers or job.plan.spec.execution.workers
     clean = [i for i in todo if chunks[i].condition == Condition()]
     others = [i for i in todo if i not in clean]
@@ -315,7 +315,10 @@ def _run_chunks(
         raise SubjectError(
             f"{changed[0]} changed while the subject was run, so that nothing of this run is kept. Run it again"
         )
-    return {"total": total, "computed": waiting, "from_cache": total - waiting}, warnings
+    # Searches are work, but no cases of their own.
+    total = sum(len(c) for c in chunks if c.condition.search is None)
+    new = sum(len(chunks[i]) for i in todo if chunks[i].condition.search is None)
+    return {"total": total, "computed": new, "from_cache": total - new}, warnings
 
 
 def _probed(
@@ -348,9 +351,13 @@ def _probed(
 
 def _class_order_warnings(plan: Plan, cache: ChunkCache) -> list[str]:
     """Stop if the clean answers contradict the order of classes, before any other case is run."""
-    if plan.classes is None:
+    boxes = plan.subject.output_kind is BOXES
+    if plan.classes is None and not boxes:
         return []
     clean = [cache.read(c.key)[SYSTEM] for c in plan.chunks if c.condition == Condition()]
+    if boxes:
+        return check_box_classes(plan.spec, list(concatenate(clean).output), plan.data["test"])
+    assert plan.classes is not None
     return check_class_order(plan.spec, plan.classes, class_scores(clean), plan.data["test"])
 
 

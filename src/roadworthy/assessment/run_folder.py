@@ -365,7 +365,7 @@ def _case_columns(plan: Plan, seen: Seen) -> dict[str, Any]:
         "denominator": numbers(scored.denominator),
         "truth": np.array(_truth(seen, data), dtype=object),
         "prediction": np.array(display(_answered(seen), data.classes), dtype=object),
-        **_answer_columns(seen, data),
+        **_answer_columns(seen, plan.min_score),
         "seconds": system.seconds.astype(np.float32),
     }
     if plan.spec.media == "none" and data.target_kind is not LABEL:
@@ -394,7 +394,19 @@ def _answered(seen: Seen) -> Any:
     return seen.system.output if predicted is None else predicted
 
 
-def _answer_columns(seen: Seen, data: Dataset) -> dict[str, Any]:
+def _kept(plan: Plan, seen: Seen) -> Any:
+    """What was answered; of boxes those that count for a case's error."""
+    answers = _answered(seen)
+    if seen.system.kind is not BOXES:
+        return answers
+    kept = [b.scores >= plan.min_score if isinstance(b, Boxes) else None for b in answers]
+    return [
+        b if rows is None else Boxes(b.xyxy[rows], b.labels[rows], b.scores[rows])
+        for b, rows in zip(answers, kept, strict=True)
+    ]
+
+
+def _answer_columns(seen: Seen, min_score: float) -> dict[str, Any]:
     """What was answered, in types of its own: classes, boxes, words."""
     observed, system = seen.observed, seen.system
     if observed.predicted is not None:
@@ -406,7 +418,7 @@ def _answer_columns(seen: Seen, data: Dataset) -> dict[str, Any]:
             "correct": right,
         }
     if system.kind is BOXES and seen.targets is not None:
-        counts = match(list(system.output), list(seen.targets)).counts(0.0)
+        counts = match(list(system.output), list(seen.targets)).counts(min_score)
         found = {"found": counts.found, "missed": counts.objects - counts.found}
         return {k: v.astype(np.int64) for k, v in {**found, "false": counts.false}.items()}
     if system.kind is TEXT and seen.targets is not None:
@@ -535,7 +547,7 @@ def _entry(plan: Plan, folder: RunFolder, here: Seen, clean: Seen, row: int) -> 
     original = data.inputs[row : row + 1][0]
     made = _made(plan, here, original, case, row)
     paired = here.observed.paired_with(clean.observed)
-    before = display(_answered(clean), data.classes, [row])[0] if paired else ""
+    before = display(_kept(plan, clean), data.classes, [row])[0] if paired else ""
     o = here.observed
     sure = confidences(o.outputs, o.predicted)[row] if o.predicted is not None else None
     entry = Pair(
@@ -544,7 +556,7 @@ def _entry(plan: Plan, folder: RunFolder, here: Seen, clean: Seen, row: int) -> 
         circumstance=here.condition.circumstance,
         level=here.condition.level,
         truth=_truth(here, data, [row])[0],
-        prediction=display(_answered(here), data.classes, [row])[0],
+        prediction=display(_kept(plan, here), data.classes, [row])[0],
         confidence=sure,
         clean_prediction=before,
         failure=None if plan.spec.never_wrong else bool(here.observed.failure[row]),
@@ -592,11 +604,12 @@ def _boxes(plan: Plan, here: Seen, clean: Seen | None, row: int) -> dict[str, An
     """Truth and detections of a case and of its original: those that count for its error."""
     if here.targets is None or not isinstance(here.targets[row], Boxes):
         return None
-    least = float(plan.spec.measure_parameters.get("min_score", 0.5))
 
     def kept(seen: Seen) -> list[list[float]]:
         found = seen.system.output[row]
-        return found.xyxy[found.scores >= least].tolist() if isinstance(found, Boxes) else []
+        if not isinstance(found, Boxes):
+            return []
+        return found.xyxy[found.scores >= plan.min_score].tolist()  # type: ignore[no-any-return]
 
     boxes = {"truth": here.targets[row].xyxy.tolist(), "prediction": kept(here)}
     if clean is not None:

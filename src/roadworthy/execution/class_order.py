@@ -15,13 +15,16 @@ import numpy as np
 
 from roadworthy.analysis.class_order import suspected_order
 from roadworthy.data.samples import UNLABELLED, Dataset
-from roadworthy.data.values import CLASS_SCORES, LABEL
+from roadworthy.data.values import CLASS_SCORES, LABEL, Boxes
 from roadworthy.measures.classification import predicted
+from roadworthy.measures.detection import match
 from roadworthy.registry import did_you_mean
 from roadworthy.spec import Assessment
 from roadworthy.subject.system import System
 
 SHOWN = 4
+MISMATCH = 0.2
+"""Share of boxes on objects whose class is right, below which the order of classes is doubted."""
 
 
 @dataclass(frozen=True)
@@ -157,6 +160,37 @@ def check_class_order(
         f"If the outputs are in the suspected order, write under subject: classes: [{', '.join(names)}]. "
         f"If the order is right, write under data: classes: [{', '.join(_name(order, i) for i in range(width))}].",
     )
+
+
+def check_box_classes(
+    spec: Assessment, answers: Sequence[Boxes | None], test: Dataset
+) -> list[str]:
+    """Refuse labels beyond the classes; warn if boxes lie on objects and their classes do not match."""
+    names = test.classes or ()
+    if not names or not isinstance(test.targets, Sequence):
+        return []
+    for case, found in zip(test.ids, answers, strict=True):
+        if found is None:
+            continue
+        beyond = found.labels[(found.labels < 0) | (found.labels >= len(names))]
+        if len(beyond):
+            raise spec.error(
+                ("subject",),
+                f"the answer to case {case!r} has the label {int(beyond[0])}; labels are 0 to "
+                f"{len(names) - 1}, for {few(names)} in this order",
+            )
+    if len(names) == 1:
+        return []
+    plain = [None if a is None else replace(a, labels=np.zeros_like(a.labels)) for a in answers]
+    truth = [replace(t, labels=np.zeros_like(t.labels)) for t in test.targets]
+    lies = match(plain, truth).counts(0.0).found.sum()
+    right = match(answers, list(test.targets)).counts(0.0).found.sum()
+    if right >= MISMATCH * lies:
+        return []
+    return [
+        f"{lies:.0f} boxes lie on an object, {right:.0f} of them with its class. Check the order of "
+        f"classes: labels 0 to {len(names) - 1} are {few(names)}. Set `data.classes` to the subject's."
+    ]
 
 
 def _name(order: ClassOrder, position: int) -> str:

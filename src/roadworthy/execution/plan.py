@@ -55,6 +55,8 @@ from roadworthy.supervisors.supervisor import Supervisor
 
 OPERATIONAL = "operational"
 """The role of data from use, whose rows may have no label."""
+MIN_SCORE = 0.5
+"""Of detections, unless the file's measure states another."""
 EVERY_OTHER = "*"
 """The score that stands for those of all other supervisors."""
 
@@ -308,6 +310,11 @@ class Plan:
         # A case is changed in the same way at every port, so that a held one simply goes without.
         ports = self.subject.entry_ports(condition.port)
         return {port: changed for port in ports if port not in condition.held}
+
+    @property
+    def min_score(self) -> float:
+        """Detections below it do not count for a case's error."""
+        return float(self.spec.measure_parameters.get("min_score", MIN_SCORE))
 
     @property
     def answers_by_id(self) -> bool:

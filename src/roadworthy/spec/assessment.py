@@ -22,20 +22,22 @@ import typing
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     PrivateAttr,
     ValidationError,
+    ValidationInfo,
     create_model,
     model_validator,
 )
 
 from roadworthy import registry
-from roadworthy.cases.circumstance import MADE_BY
+from roadworthy.cases.circumstance import MADE_BY, SCALES
 from roadworthy.data.values import TASKS, Task
 from roadworthy.measures import for_values
 from roadworthy.registry import did_you_mean
@@ -51,6 +53,16 @@ NEVER_WRONG = "no case counts as failed"
 ROLES = ("test", "calibration", "reference", "operational")
 _SUBJECT_KEYS = ("task", "version", "name", "classes")
 Factor = Literal[1, 2, 3, 4, 5]
+
+
+def _rated(given: Any, info: ValidationInfo) -> Any:
+    """A rating in words is its number: frequent is an exposure of 4."""
+    words = SCALES[info.field_name or ""]
+    word = given.strip().lower() if isinstance(given, str) else ""
+    return words.index(word) + 1 if word in words else given
+
+
+Rating = Annotated[Factor, BeforeValidator(_rated)]
 Place = tuple[str | int, ...]
 _Part = TypeVar("_Part", bound=BaseModel)
 
@@ -109,9 +121,9 @@ class CircumstanceSpec(Strict):
         None, description="false: specified, with probability and severity, but not run"
     )
     probability: float | None = Field(None, ge=0, le=1, description="How often it is met in use")
-    exposure: Factor | None = Field(None, description="1 rare to 5 continuous")
-    likelihood: Factor | None = Field(None, description="1 rare to 5 certain")
-    severity: Factor | None = Field(
+    exposure: Rating | None = Field(None, description="1 rare to 5 continuous, or the word")
+    likelihood: Rating | None = Field(None, description="1 rare to 5 certain, or the word")
+    severity: Rating | None = Field(
         None, description="Severity of harm: 1 insignificant to 5 catastrophic"
     )
     breaks_at: bool = Field(

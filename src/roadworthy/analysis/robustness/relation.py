@@ -265,9 +265,10 @@ def _interval(value: float, drawn: Floats, draws: PairedDraws, confidence: float
         # the resamples' standard error and Student's t.
         half = -float(stdtrit(groups - 1, tail)) * spread * math.sqrt(groups / (groups - 1))
         return Interval(value - half, value + half, confidence, f"t of {found.name}")
-    # All groups are alike: as many as this share may still differ, each by 2 at most.
-    half = 2 * (1 - tail ** (1 / groups))
-    return Interval(value - half, value + half, confidence, f"{groups} groups that do not differ")
+    # All groups are alike: as many as this share may still differ, up to a loss of 1 or a gain of 1.
+    share = 1 - tail ** (1 / groups)
+    low, high = value - share * (value + 1), value + share * (1 - value)
+    return Interval(low, high, confidence, f"{groups} groups that do not differ")
 
 
 def _folded(signed: Interval) -> Interval:

@@ -108,6 +108,13 @@ def _share(given: Any) -> Any:
 Source = Annotated[SourceSpec, BeforeValidator(_share, json_schema_input_type=float | SourceSpec)]
 
 
+def _listed(given: Any) -> Any:
+    """Pieces of epsilon are a list, even if there is one."""
+    if isinstance(given, int | float | str | dict):
+        raise ValueError(f"is a list of pieces: [{PieceSpec.example}]")
+    return given
+
+
 class RobustnessSpec(Strict):
     """What loss of performance is tolerated at what distance."""
 
@@ -136,7 +143,7 @@ class RobustnessSpec(Strict):
     features: str = Field(
         "built-in", description="For distances between sets: built-in, or a function mine.py:name"
     )
-    epsilon: list[PieceSpec] | None = Field(
+    epsilon: Annotated[list[PieceSpec], BeforeValidator(_listed)] | None = Field(
         None, description="Tolerated loss: [{up_to: 0.25, intercept: 0.01}, {up_to: 1, slope: 1}]"
     )
     significance: int | None = Field(
@@ -640,6 +647,7 @@ class _Analysis:
     def __init__(self, plan: Plan, observed: Observations) -> None:
         self.plan, self.observed, self.given = plan, observed, _given(plan)
         self.epsilon, self.notes = self.given.pieces(), list[str]()
+        self.warnings = list[str]()
         self.measures = _measures(plan)
         self.names = list(self.measures)
         self.clean = observed.seen[0]
@@ -667,7 +675,14 @@ class _Analysis:
         self._breaks(record)
         self._proposals(record, targets)
         findings = [_finding(r) for r in record.relation]
-        return RobustnessResult(record, findings, self.notes, verdicts=verdicts)
+        if targets and self.epsilon is not None and self.groups < ROUGH:
+            self.notes.append(
+                f"Robustness is judged on {self.groups} independent groups: intervals are rough, and do not "
+                "foresee a failure that none of these groups shows."
+            )
+        return RobustnessResult(
+            record, findings, self.notes, warnings=self.warnings, verdicts=verdicts
+        )
 
     def _specification(self, record: RobustnessRecord) -> None:
         """Tasks 1 to 4."""
@@ -780,6 +795,12 @@ class _Analysis:
     def _performance(self, record: RobustnessRecord, targets: Sequence[TargetSet]) -> None:
         """Task 5: every metric on the source data and on each target set, whole."""
         self._measure(targets)
+        for name, one in self.source.items():
+            if _nothing_to_lose(one):
+                self.warnings.append(
+                    f"{name} is {one.value():g} on clean data: there is nothing to lose, and robustness is "
+                    "not judged by it. Check boxes and classes of data and answers."
+                )
         Performed = tuple[tuple[str, float | None], dict[str, Scored], tuple[np.ndarray, int]]
         sets_: list[Performed] = [(("", None), self.source, (self.weights, self.groups))]
         sets_ += [(t.place, self.target[t.place], self._own_weights(t)) for t in targets]
@@ -803,14 +824,10 @@ class _Analysis:
         self.source = self._scored(self.clean)
         self.target = {t.place: self._scored(t.seen) for t in targets}
 
-    @property
-    def _min_score(self) -> float:
-        return float(self.plan.spec.measure_parameters.get("min_score", MIN_SCORE))
-
     def _counts(self, circumstance: str, level: float | None, seen: Seen) -> Iterator[CountRecord]:
         """What was found, missed and false, in all and by class."""
         outputs = none_if_failed(seen.system.output, seen.system.ok)
-        whole = detection_summary(outputs, seen.targets, min_score=self._min_score)
+        whole = detection_summary(outputs, seen.targets, min_score=self.plan.min_score)
         classes = self.plan.data["test"].classes or ()
         every = {"": whole}
         if len(whole.by_class) > 1:
@@ -892,6 +909,11 @@ class _Analysis:
                 continue
             weights, d = self.weights[:, t.rows], float(t.d.mean())
             weight, groups = self._weight(t.circumstance), self._groups(t)
+            answered = bool(t.seen.system.ok[t.rows].any())
+            if not answered:
+                self.warnings.append(
+                    f"{place_name(*t.place)}: no case has an answer, so its robustness is not judged."
+                )
             for name in self.names:
                 source = self.source[name].take(t.rows)
                 target = self.target[t.place][name].take(t.rows)
@@ -901,9 +923,12 @@ class _Analysis:
                     _weighted_mean(weights, t.d),
                     groups,
                 )
+                before, after = source.value(), target.value()
+                if _nothing_to_lose(source) or not answered:
+                    after = math.nan  # not defined: neither robust nor not
                 found = relation.judge_draws(
-                    source.value(),
-                    target.value(),
+                    before,
+                    after,
                     d,
                     draws,
                     self.epsilon or NOT_STATED,
@@ -912,7 +937,7 @@ class _Analysis:
                     weight=weight,
                     confidence=self.plan.spec.confidence,
                 )
-                one = JudgedMetric(source.value(), target.value(), found, len(t.rows), groups)
+                one = JudgedMetric(before, after, found, len(t.rows), groups)
                 if self.epsilon is not None:
                     every.setdefault(t.place, {})[name] = one
                 record.relation.append(self._row(t, name, one))
@@ -1096,10 +1121,10 @@ class _Analysis:
             )
 
 
+ROUGH = 20
+"""Groups below which intervals are called rough."""
 CALIBRATED_AT = 2
 """The level at which estimators learn how a circumstance looks, or the one nearest to it."""
-MIN_SCORE = 0.5
-"""Detections below it are not counted, unless the file's measure says otherwise."""
 SET_METRICS = {"frechet": "M15"}
 """Of those between sets; pairs of features are M16, clusters M17."""
 FEWEST_LEVELS = 3
@@ -1137,6 +1162,11 @@ def _drawn(scored: Scored, weights: np.ndarray) -> np.ndarray:
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray((weights @ scored.numerator) / (weights @ scored.denominator))
     return np.array([scored.value(row) for row in weights])
+
+
+def _nothing_to_lose(scored: Scored) -> bool:
+    """Whether the source is as bad as can be: 0 of what should be high."""
+    return scored.better == "higher" and scored.value() == 0.0
 
 
 def _those(groups: Any, rows: np.ndarray) -> Any:
