@@ -1,0 +1,302 @@
+"""Regularised adversarial autoencoders of two classes, many in one tensor program (Weiss et al. 2023).
+
+Each autoencoder learns the pictures of one pair of classes; its latent space is pressed onto two
+normal distributions, one a class, with empty space between them (Makhzani et al. 2015). The
+discriminator is asked whether a latent point, joined with a class, is a draw from that class's
+distribution; between the two distributions it says how much a point belongs to either. Layers hold
+the weights of all autoencoders side by side, so that training 45 of them is one sequence of batched
+products. They share no weight.
+
+>>> rng = np.random.default_rng(0)
+>>> shades = np.r_[rng.integers(0, 80, (300, 16)), rng.integers(170, 250, (300, 16))].astype(np.float32) / 255
+>>> made = PairAutoencoders.fit(shades, np.repeat([0, 1], 300), [(0, 1)], epochs=30, batch=100)
+>>> middle = made.decode(np.zeros((1, 1, 2)))[0, 0].mean()
+>>> bool(0.2 < middle < 0.8)
+True
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from roadworthy.generative.training import isolated
+
+LATENT = 2
+CENTRE = 3.0
+"""The classes' normal distributions are centred at -3 and 3 on the first latent axis."""
+SLOPE = 0.3
+"""Of a leaky unit, as in the authors' framework."""
+DROPOUT = 0.1
+FOOLED = (0.4, 0.6)
+"""Accepted, if the discriminator tells encoded pictures from draws this well: hardly at all."""
+TWO_CLASS = 0.9
+"""Accepted, if it assigns so many pictures to their own class."""
+FEWEST = 50
+"""Pictures of a class that an autoencoder can be learned from."""
+Pair = tuple[int, int]
+
+
+class _Dense(nn.Module):
+    """A layer of many networks: weights (networks, inputs, outputs)."""
+
+    def __init__(self, networks: int, inputs: int, outputs: int) -> None:
+        super().__init__()
+        limit = math.sqrt(6 / (inputs + outputs))
+        self.weight = nn.Parameter((torch.rand(networks, inputs, outputs) * 2 - 1) * limit)
+        self.bias = nn.Parameter(torch.zeros(networks, 1, outputs))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.baddbmm(self.bias, x, self.weight)
+
+
+class _Unit(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.dropout(functional.leaky_relu(x, SLOPE), DROPOUT, self.training)
+
+
+def _network(networks: int, inputs: int, hidden: int, outputs: int) -> nn.Sequential:
+    return nn.Sequential(
+        _Dense(networks, inputs, hidden),
+        _Unit(),
+        _Dense(networks, hidden, hidden),
+        _Unit(),
+        _Dense(networks, hidden, outputs),
+    )
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """What one autoencoder's latent space came to look like."""
+
+    fooled: float
+    """The discriminator's accuracy at telling encoded pictures from draws; 0.5 is ideal."""
+    two_class: float
+    """Share of pictures that it assigns to their own class."""
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the latent space is as it should be."""
+        return FOOLED[0] <= self.fooled <= FOOLED[1] and self.two_class >= TWO_CLASS
+
+    @property
+    def reason(self) -> str:
+        """Why it is rejected; empty if it is not."""
+        if not FOOLED[0] <= self.fooled <= FOOLED[1]:
+            return f"the discriminator tells {self.fooled:.0%} of latent points from draws"
+        if self.two_class < TWO_CLASS:
+            return f"only {self.two_class:.0%} of the pictures are assigned to their own class"
+        return ""
+
+
+class PairAutoencoders(nn.Module):
+    """Fitted autoencoders, one a row of `pairs`; made by `fit` or `from_arrays`."""
+
+    def __init__(self, pairs: Sequence[Pair], pixels: int, hidden: int) -> None:
+        super().__init__()
+        self.pairs, self.pixels, self.hidden = [tuple(p) for p in pairs], pixels, hidden
+        count = len(self.pairs)
+        self.encoder = _network(count, pixels, hidden, LATENT)
+        self.decoder = _network(count, LATENT, hidden, pixels)
+        self.discriminator = _network(count, LATENT + 2, hidden, 1)
+        self.acceptance: list[Acceptance] = []
+
+    @classmethod
+    def fit(
+        cls,
+        images: np.ndarray,
+        labels: np.ndarray,
+        pairs: Sequence[Pair],
+        *,
+        hidden: int = 128,
+        epochs: int = 80,
+        batch: int = 1000,
+        rate: float = 1e-3,
+        seed: int = 0,
+        device: str = "cpu",
+        progress: Callable[[float], None] | None = None,
+    ) -> PairAutoencoders:
+        """Learn from pictures (n, pixels), white being 1; a pair may occur several times."""
+        rows = [np.flatnonzero(np.isin(labels, pair)) for pair in pairs]
+        with isolated(seed=seed):
+            made = cls(pairs, images.shape[1], hidden).to(device)
+            on_device = torch.device(device)
+            pixels = torch.as_tensor(images, dtype=torch.float32, device=on_device)
+            index = _Rows.of(rows, labels, pairs, on_device)
+            if on_device.type == "cuda":
+                torch.cuda.manual_seed(seed)
+            made._train_all(pixels, index, epochs, min(batch, index.longest), rate, progress)
+            made.eval()
+            made.acceptance = made._judged(pixels, index)
+        return made
+
+    def _train_all(
+        self,
+        pixels: Tensor,
+        index: _Rows,
+        epochs: int,
+        batch: int,
+        rate: float,
+        progress: Callable[[float], None] | None,
+    ) -> None:
+        """Three steps a batch: reconstruct, tell encoded from drawn, and fool."""
+        coder = [*self.encoder.parameters(), *self.decoder.parameters()]
+        optimisers = [
+            torch.optim.Adam(p, lr=rate)
+            for p in (coder, self.discriminator.parameters(), self.encoder.parameters())
+        ]
+        self.train()
+        for epoch in range(epochs):
+            for picked, of_second in index.batches(batch):
+                x = pixels[picked]
+                self._step(optimisers, x, of_second)
+            if progress is not None:
+                progress((epoch + 1) / epochs)
+
+    def _step(self, optimisers: Sequence[torch.optim.Optimizer], x: Tensor, second: Tensor) -> None:
+        rebuild, tell, fool = optimisers
+        rebuild.zero_grad(set_to_none=True)
+        # Losses are means over one autoencoder's pictures, summed over autoencoders: each has the
+        # gradient that it would have alone.
+        squares = (torch.sigmoid(self.decoder(self.encoder(x))) - x).square()
+        squares.mean(dim=(1, 2)).sum().backward()
+        rebuild.step()
+        tell.zero_grad(set_to_none=True)
+        with torch.no_grad():
+            encoded = self.encoder(x)
+            drawn = _drawn(second)
+        said = [self.discriminator(_joined(z, second)) for z in (drawn, encoded)]
+        (_bce(said[0], 1.0) + _bce(said[1], 0.0)).backward()
+        tell.step()
+        fool.zero_grad(set_to_none=True)
+        _bce(self.discriminator(_joined(self.encoder(x), second)), 1.0).backward()
+        fool.step()
+
+    @torch.no_grad()
+    def _judged(self, pixels: Tensor, index: _Rows) -> list[Acceptance]:
+        """How each discriminator does on its pictures."""
+        zero = torch.zeros(len(self.pairs), device=pixels.device)
+        right, own, n = zero, zero, 0
+        for picked, second in index.batches(min(1000, index.longest)):
+            z = self.encoder(pixels[picked])
+            drawn = self.discriminator(_joined(_drawn(second), second)) > 0
+            taken = self.discriminator(_joined(z, second))
+            right = right + (drawn.float().sum((1, 2)) + (taken <= 0).float().sum((1, 2))) / 2
+            own = own + (taken > self.discriminator(_joined(z, 1 - second))).float().sum((1, 2))
+            n += picked.shape[1]
+        fooled, two_class = (np.asarray((total / n).cpu()) for total in (right, own))
+        return [Acceptance(float(f), float(t)) for f, t in zip(fooled, two_class, strict=True)]
+
+    @torch.no_grad()
+    def decode(self, latents: np.ndarray) -> np.ndarray:
+        """Pictures (autoencoders, points, pixels) of latent points (autoencoders, points, 2), white being 1."""
+        return np.asarray(torch.sigmoid(self.decoder(self._tensor(latents))).cpu())
+
+    @torch.no_grad()
+    def second_class(self, latents: np.ndarray) -> np.ndarray:
+        """How much latent points belong to the second class of the pair, from 0 to 1."""
+        z = self._tensor(latents)
+        ones = z.new_ones(z.shape[:2])
+        one, other = (
+            torch.sigmoid(self.discriminator(_joined(z, s * ones)))[..., 0] for s in (0, 1)
+        )
+        return np.asarray((other / (one + other).clamp_min(1e-12)).cpu())
+
+    @torch.no_grad()
+    def density(self, latents: np.ndarray, *, step: float = 1e-3) -> np.ndarray:
+        """How fast the picture changes around latent points: the norm of the decoder's gradient."""
+        z = self._tensor(latents)
+        total = torch.zeros(z.shape[:2], device=z.device)
+        for axis in range(LATENT):
+            shift = torch.zeros(LATENT, device=z.device)
+            shift[axis] = step
+            ahead, behind = (torch.sigmoid(self.decoder(z + s * shift)) for s in (1, -1))
+            total = total + ((ahead - behind) / (2 * step)).square().sum(dim=2)
+        return np.asarray(total.sqrt().cpu())
+
+    def _tensor(self, latents: np.ndarray) -> Tensor:
+        device = next(self.parameters()).device
+        return torch.as_tensor(latents, dtype=torch.float32, device=device)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What sampling needs, for keeping without pickle: decoders, discriminators, acceptance."""
+        kept = {k: v for k, v in self.state_dict().items() if not k.startswith("encoder")}
+        judged = np.array([(a.fooled, a.two_class) for a in self.acceptance])
+        sizes = np.array([self.pixels, self.hidden])
+        arrays = {k: v.cpu().numpy() for k, v in kept.items()}
+        return {"pairs": np.array(self.pairs), "sizes": sizes, "acceptance": judged, **arrays}
+
+    @classmethod
+    def from_arrays(
+        cls, arrays: Mapping[str, np.ndarray], *, device: str = "cpu"
+    ) -> PairAutoencoders:
+        """What `arrays` gave; it decodes and labels, and cannot encode."""
+        pixels, hidden = (int(s) for s in arrays["sizes"])
+        with isolated(seed=0):
+            made = cls([(int(a), int(b)) for a, b in arrays["pairs"]], pixels, hidden)
+        state = {k: torch.as_tensor(np.array(v)) for k, v in arrays.items() if "." in k}
+        made.load_state_dict(state, strict=False)
+        made.acceptance = [Acceptance(float(f), float(t)) for f, t in arrays["acceptance"]]
+        return made.to(device).eval()
+
+
+def _drawn(second: Tensor) -> Tensor:
+    """Draws from the normal distribution of each row's class."""
+    z = torch.randn(*second.shape, LATENT, device=second.device)
+    z[..., 0] += CENTRE * (2 * second - 1)
+    return z
+
+
+def _joined(z: Tensor, second: Tensor) -> Tensor:
+    """Latent points with their class as one-hot."""
+    return torch.cat([z, (1 - second)[..., None], second[..., None]], dim=2)
+
+
+def _bce(logits: Tensor, target: float) -> Tensor:
+    """Cross-entropy from logits, a mean over rows, summed over autoencoders."""
+    loss = functional.softplus(-logits) if target else functional.softplus(logits)
+    return loss.mean(dim=(1, 2)).sum()
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The pictures of each autoencoder's pair, padded to one length by repetition."""
+
+    index: Tensor
+    """(autoencoders, longest): rows of the pictures."""
+    second: Tensor
+    """Whether the picture there is of the pair's second class, 0 or 1."""
+
+    @classmethod
+    def of(
+        cls,
+        rows: Sequence[np.ndarray],
+        labels: np.ndarray,
+        pairs: Sequence[Pair],
+        device: torch.device,
+    ) -> _Rows:
+        longest = max(len(r) for r in rows)
+        index = np.stack([np.resize(r, longest) for r in rows])
+        second = np.stack(
+            [labels[i] == pair[1] for i, pair in zip(index, pairs, strict=True)]
+        ).astype(np.float32)
+        return cls(torch.as_tensor(index, device=device), torch.as_tensor(second, device=device))
+
+    @property
+    def longest(self) -> int:
+        """Pictures of the largest pair."""
+        return int(self.index.shape[1])
+
+    def batches(self, size: int) -> list[tuple[Tensor, Tensor]]:
+        """All pictures once, each autoencoder in an order of its own; the last rows that fill no
+        batch are left out."""
+        order = torch.rand(self.index.shape, device=self.index.device).argsort(dim=1)
+        index, second = self.index.gather(1, order), self.second.gather(1, order)
+        starts = range(0, self.longest - size + 1, size)
+        return [(index[:, s : s + size], second[:, s : s + size]) for s in starts]
