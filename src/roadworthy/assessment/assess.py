@@ -32,6 +32,7 @@ from roadworthy.assessment.section import Result, plan_assessment, sections_of
 from roadworthy.cases.circumstance import Condition
 from roadworthy.claims import Judgement
 from roadworthy.data.samples import Dataset
+from roadworthy.data.values import CLASS_SCORES
 from roadworthy.execution.class_order import check_class_order
 from roadworthy.execution.plan import Plan
 from roadworthy.execution.progress import Progress, Silent
@@ -313,7 +314,7 @@ def _run_chunks(
 
 def _class_order_warnings(plan: Plan, cache: ChunkCache) -> list[str]:
     """Stop if the clean answers contradict the order of classes, before any other case is run."""
-    if plan.classes is None:
+    if plan.classes is None or plan.subject.output_kind is not CLASS_SCORES:
         return []
     clean = [cache.read(c.key)[SYSTEM] for c in plan.chunks if c.condition == Condition()]
     return check_class_order(plan.spec, plan.classes, class_scores(clean), plan.data["test"])
