@@ -10,6 +10,7 @@ import maite.protocols as protocols
 import maite.protocols.object_detection as od
 import numpy as np
 import pytest
+import torch
 from faster_coco_eval import COCO, COCOeval_faster
 from maite.spotcheck import SpotcheckError, spotcheck_component
 from maite.tasks import evaluate, predict
@@ -158,6 +159,28 @@ def test_a_maite_model_and_data_set_are_assessed_as_maite_evaluates_them(tmp_pat
     assert dim < found.value
 
 
+class Tensors(Finder):
+    """Answers in tensors, with a score for each of two classes."""
+
+    def __call__(self, batch: Any) -> list[Target]:
+        found = super().__call__(batch)
+        both = [np.stack([t.scores, 0.1 * t.scores], axis=1) for t in found]
+        return [
+            Target(*map(torch.tensor, (t.boxes, t.labels, s)))
+            for t, s in zip(found, both, strict=True)
+        ]
+
+
+def test_tensors_and_scores_by_class_are_read(tmp_path):
+    expected = assess(Finder(), Scenes(), runs=tmp_path).finding("ap50").value
+    scenes = Scenes()
+    scenes.items = [
+        (torch.tensor(i), Target(*map(torch.tensor, (t.boxes, t.labels, t.scores))), about)
+        for i, t, about in scenes.items
+    ]
+    assert assess(Tensors(), scenes, runs=tmp_path).finding("ap50").value == expected
+
+
 def test_labels_are_joined_by_their_names(tmp_path):
     expected = assess(Finder(), Scenes(), runs=tmp_path).finding("ap50").value
     other = Finder({0: "green", 1: "blue", 2: "red"})
@@ -175,8 +198,10 @@ def test_data_of_other_roles_is_handed_in_with_it(tmp_path):
     for scenes, start in ((reference, 100), (calibration, 200)):
         scenes.items = [(i, t, {"id": start + a["id"]}) for i, t, a in scenes.items]
     roles = {"reference": reference, "calibration": calibration}
-    run = assess(Finder(), Scenes(), data=roles, supervisors=["box_count"], runs=tmp_path)
-    assert run.record.sections["supervision"].supervisors[0].threshold is not None
+    names = ["box_count", "near_threshold"]
+    run = assess(Finder(), Scenes(), data=roles, supervisors=names, runs=tmp_path)
+    found = run.record.sections["supervision"].supervisors
+    assert [s.name for s in found if s.threshold] == names
 
 
 def test_a_file_may_hold_a_maite_model(tmp_path):
