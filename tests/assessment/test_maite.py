@@ -333,9 +333,7 @@ def test_what_has_not_the_form_of_maite_is_refused(tmp_path):
         SubjectError, match="function is no MAITE model; a callable with `metadata`"
     ):
         assess(lambda images: images, scenes, runs=tmp_path)
-    with pytest.raises(
-        DataError, match=r"has no 'patent' \(did you mean 'patient'\?\) to group by"
-    ):
+    with pytest.raises(DataError, match=r"has no metadata 'patent' \(did you mean 'patient'\?\)"):
         assess(Finder(), scenes, groups="patent", runs=tmp_path)
     scenes.items[1] = (scenes.items[1][0], 4, {"id": "b"})
     with pytest.raises(DataError, match="the target of 'b' is int; boxes, labels and scores"):

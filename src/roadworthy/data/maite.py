@@ -25,9 +25,6 @@ import numpy as np
 from roadworthy.data.loaders.joining import class_names
 from roadworthy.data.samples import DataError, Dataset
 from roadworthy.data.values import BOXES, IMAGE, Boxes, Unreadable, as_array
-from roadworthy.registry import did_you_mean
-
-Datum = tuple[np.ndarray, Boxes, dict[str, Any]]
 
 
 class MaiteDataset:
@@ -43,7 +40,7 @@ class MaiteDataset:
     def __len__(self) -> int:
         return len(self.data)
 
-    def __getitem__(self, index: int, /) -> Datum:
+    def __getitem__(self, index: int, /) -> tuple[np.ndarray, Boxes, dict[str, Any]]:
         sample = self.data.sample(range(len(self))[index])
         if isinstance(sample.input, Unreadable):
             raise DataError(sample.input.reason)
@@ -72,25 +69,20 @@ def read_maite(
         found = maite_boxes(target, names, where=f"the target of {about['id']!r}")
         targets.append(replace(found, scores=np.ones(len(found))))
         abouts.append(dict(about))
-    columns = _columns(abouts)
-    if isinstance(groups, str):
-        if groups not in columns:
-            raise DataError(
-                f"the metadata of {name} has no {groups!r}{did_you_mean(groups, columns)} to group by; "
-                f"it has: {', '.join(columns)}"
-            )
-        groups = columns[groups].tolist()
-    return Dataset(
+    data = Dataset(
         name,
         IMAGE,
         MaiteImages(dataset, tuple(range(len(dataset)))),
         BOXES,
         targets,
         ids=np.array([str(about["id"]) for about in abouts], dtype=object),
-        metadata=columns,
-        groups=None if groups is None else np.array([str(g) for g in groups], dtype=object),
+        metadata=_columns(abouts),
         classes=class_names(list(names.values())) if names else None,
     )
+    if groups is None:
+        return data
+    of_rows = data.column(groups) if isinstance(groups, str) else groups
+    return replace(data, groups=np.array([str(g) for g in of_rows], dtype=object))
 
 
 def index_to_label(holder: Any) -> dict[int, str]:
@@ -141,7 +133,7 @@ def maite_boxes(target: Any, names: Mapping[int, str] | None = None, *, where: s
     if names:
         labels = np.searchsorted(list(names), labels)
     # Scores may be one a class, (n, classes): that of the label is the highest.
-    found = Boxes.of(corners, labels, scores.max(axis=1) if scores.ndim == 2 else scores)
+    found = Boxes.of(corners, labels, scores.max(axis=1, initial=0) if scores.ndim == 2 else scores)
     problem = BOXES.problem(found)
     if problem:
         raise DataError(f"{where} {problem}")

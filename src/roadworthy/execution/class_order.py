@@ -17,7 +17,7 @@ import numpy as np
 
 from roadworthy.analysis.class_order import suspected_order
 from roadworthy.data.samples import UNLABELLED, Dataset
-from roadworthy.data.values import BOXES, CLASS_SCORES, LABEL, offsets_of, spans_between
+from roadworthy.data.values import BOXES, CLASS_SCORES, LABEL
 from roadworthy.measures.classification import predicted
 from roadworthy.registry import did_you_mean
 from roadworthy.spec import Assessment
@@ -109,12 +109,8 @@ def _aligned(spec: Assessment, role: str, data: Dataset, order: ClassOrder) -> D
     """The data set with its labels as positions in the order."""
     if data.target_kind not in (LABEL, BOXES) or data.targets is None:
         return replace(data, classes=tuple(order.names))
-    boxes = data.targets if data.target_kind is BOXES else None
-    labels = (
-        np.asarray(data.targets)
-        if boxes is None
-        else np.concatenate([np.zeros(0, dtype=np.int64), *(b.labels for b in boxes)])
-    )
+    boxes = BOXES.pack(list(data.targets)) if data.target_kind is BOXES else None
+    labels = np.asarray(data.targets) if boxes is None else boxes["labels"]
     if data.classes is None and not all(name.isdecimal() for name in order.names):
         names: Sequence[str] = order.names  # whole numbers are positions
     else:
@@ -136,8 +132,7 @@ def _aligned(spec: Assessment, role: str, data: Dataset, order: ClassOrder) -> D
         labels = np.array(places, dtype=np.int64)[labels]
     if boxes is None:
         return replace(data, targets=labels, classes=tuple(order.names))
-    spans = spans_between(offsets_of([len(b) for b in boxes]))
-    moved = [replace(b, labels=labels[s]) for b, s in zip(boxes, spans, strict=True)]
+    moved = BOXES.unpack({**boxes, "labels": labels})
     return replace(data, targets=moved, classes=tuple(order.names))
 
 
