@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from roadworthy.assessment.assess import Run, assess
     from roadworthy.assessment.supervised import Supervised
+    from roadworthy.cases.maite import MaiteAugmentation
+    from roadworthy.data.maite import MaiteDataset
     from roadworthy.data.samples import DataError, Dataset, load
     from roadworthy.data.values import (
         AUDIO,
@@ -57,6 +59,8 @@ __version__ = "0.1.0"
 _HOME = {
     "assessment.assess": ("Run", "assess"),
     "assessment.supervised": ("Supervised",),
+    "cases.maite": ("MaiteAugmentation",),
+    "data.maite": ("MaiteDataset",),
     "data.samples": ("DataError", "Dataset", "load"),
     "data.values": (
         *(
@@ -110,6 +114,8 @@ __all__ = [
     "Events",
     "Finding",
     "Interval",
+    "MaiteAugmentation",
+    "MaiteDataset",
     "Monitor",
     "Replay",
     "Run",

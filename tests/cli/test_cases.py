@@ -8,7 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from roadworthy.data import Boxes, load
+from roadworthy.data.loaders.boxes import Size
+from roadworthy.data.loaders.coco import coco_document
+from roadworthy.data.png import encode_png
 
 ELSEWHERE = """
 import csv, json, sys, zlib
@@ -159,3 +165,63 @@ def test_a_text_is_printed_before_and_after_every_text_transform(cli, tmp_path):
     assert "digits_to_words 3: Two separate rooms at ten:thirty" in lines
     text.write_bytes(b"\xff")
     assert "save it as UTF-8" in cli("cases", "sheet", text).err
+
+
+def scenes(folder: Path) -> Path:
+    """A COCO set of two classes, with a crowd and an image without objects, and an assessment file that moves them."""
+    rng, pictures = np.random.default_rng(3), []
+    (folder / "images").mkdir()
+    for i in range(8):
+        corners = rng.uniform(2, 20, (i % 3, 2))
+        boxes = np.hstack([corners, corners + rng.uniform(4, 30, corners.shape)])
+        crowd = [k == 1 for k in range(len(boxes))]
+        truth = Boxes.of(boxes, rng.integers(0, 2, len(boxes)), ignore=crowd)
+        pictures.append((f"{i}.png", truth, Size(60, 52)))
+        image = rng.integers(0, 255, (52, 60), np.uint8)
+        (folder / "images" / f"{i}.png").write_bytes(encode_png(image))
+    (folder / "scenes.json").write_text(json.dumps(coco_document(pictures, ("van", "bus"))))
+    (folder / "assessment.yaml").write_text(
+        "subject: {task: detection, predictions: later.jsonl}\n"
+        "data: {test: {coco: scenes.json, images: images}}\n"
+        "circumstances:\n"
+        "  turned: {transform: rotation, levels: [5], probability: 0.5}\n"
+        "  cut: {transform: truncated_section, parameters: {share: 0.6}, probability: 0.5}\n"
+    )
+    return folder / "assessment.yaml"
+
+
+def test_boxes_of_a_set_come_back_from_every_format(cli, tmp_path):
+    file = scenes(tmp_path)
+    places = {"coco": "annotations.json", "yolo": "labels", "voc": "annotations"}
+    found = {}
+    for form, place in places.items():
+        out = tmp_path / form
+        done = cli("cases", "make", file, "--out", out, "--n", 40, "--format", form)
+        assert done.code == 0, done.err
+        data = load({form: str(out / place), "images": str(out / "images")}, base=out, name=form)
+        rows = zip(data.ids, data.targets, strict=True)
+        found[form] = {
+            name: [
+                (data.classes[label], *box)
+                for box, label, ignore in zip(t.xyxy, t.labels, t.ignore, strict=True)
+                if not ignore
+            ]
+            for name, t in rows
+        }
+        ignored = sum(int(t.ignore.sum()) for t in data.targets)
+        assert ignored == 0 if form == "yolo" else ignored > 4
+    expected = found.pop("coco")
+    assert len(expected) == 40 and not all(expected.values())
+    assert sum(map(len, expected.values())) > 10
+    for form, within in (("voc", 1e-4), ("yolo", 1e-4)):
+        assert found[form].keys() == expected.keys()
+        for name, objects in expected.items():
+            assert [o[0] for o in found[form][name]] == [o[0] for o in objects]
+            corners = [o[1:] for o in found[form][name]], [o[1:] for o in objects]
+            np.testing.assert_allclose(*corners, atol=within)
+
+
+def test_a_format_of_boxes_is_refused_for_labels(tiny, cli, tmp_path):
+    file = tiny.spec(**{"levels: [1, 3]": "levels: [1, 3], probability: 0.5"})
+    done = cli("cases", "make", file, "--out", tmp_path / "set", "--format", "voc")
+    assert done.code == 2 and "no boxes to be written as voc; labels become folders" in done.err

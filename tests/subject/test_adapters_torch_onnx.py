@@ -449,7 +449,7 @@ def test_onnx_detectors_are_read_by_their_outputs(folder, images):
         helper.make_node("Identity", ["half"], ["scores"]),
     ]
     constants = {
-        "corner": np.array([[0, 0, 1, 2]], np.float32),
+        "corner": np.array([[0, 0, 10, 20]], np.float32),
         "one": np.array([1]),
         "half": np.array([0.5], np.float32),
     }
@@ -468,7 +468,7 @@ def test_onnx_detectors_are_read_by_their_outputs(folder, images):
         .run(Cases(ids(5), images[:5]))["system"]
         .output
     )
-    assert boxes[3].xyxy[0, 3] == pytest.approx(2 * images[3].mean() / 255, rel=1e-5)
+    assert boxes[3].xyxy[0, 3] == pytest.approx(20 * images[3].mean() / 255, rel=1e-5)
     assert boxes[3].labels.tolist() == [1] and boxes[3].scores.tolist() == [0.5]
 
 

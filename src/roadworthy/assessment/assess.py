@@ -18,7 +18,7 @@ import yaml
 from numpy.typing import ArrayLike
 
 from roadworthy import registry
-from roadworthy.assessment.in_memory import IN_MEMORY, in_memory
+from roadworthy.assessment.in_memory import IN_MEMORY, in_memory, of_maite
 from roadworthy.assessment.judgement import judge_claims
 from roadworthy.assessment.observations import (
     Observations,
@@ -36,8 +36,8 @@ from roadworthy.assessment.run_folder import (
 from roadworthy.assessment.section import Result, plan_assessment, sections_of
 from roadworthy.cases.circumstance import Condition
 from roadworthy.claims import Judgement
-from roadworthy.data.samples import Dataset
-from roadworthy.data.values import BOXES
+from roadworthy.data.maite import is_maite_dataset
+from roadworthy.data.values import BOXES, CLASS_SCORES, TASKS
 from roadworthy.execution.class_order import check_box_classes, check_class_order
 from roadworthy.execution.plan import Plan
 from roadworthy.execution.progress import Progress, Silent
@@ -130,13 +130,13 @@ class _Clock(dict[str, float]):
 
 def assess(
     assessment: Any,
-    X: ArrayLike | None = None,
+    X: Any = None,
     y: ArrayLike | None = None,
     *,
-    groups: Sequence[Any] | None = None,
+    groups: str | Sequence[Any] | None = None,
     classes: Sequence[Any] | None = None,
     subject: System | None = None,
-    data: Mapping[str, Dataset] | None = None,
+    data: Mapping[str, Any] | None = None,
     runs: str | os.PathLike[str] | None = None,
     workers: int | None = None,
     progress: Progress | None = None,
@@ -150,21 +150,27 @@ def assess(
     mapping; `subject` and `data` may be handed in instead of being loaded. Or it is a model, with inputs `X`, targets
     `y`, the `groups` of rows that belong together, and the `classes` of its outputs in their order if it has no
     `classes_`; other keys of an assessment file follow by name, such as
-    ``claims=[{"id": "A", "accuracy": {"min": 0.9}}]``. With `fresh` everything is computed again.
+    ``claims=[{"id": "A", "accuracy": {"min": 0.9}}]``. Or it is a detector and `X` its test data, both in the form of
+    MAITE; `groups` may name a key of their metadata, and `data` hold other roles. With `fresh` everything is computed
+    again.
     """
     show = progress or Silent()
     clock = _Clock()
     with clock.stage("plan"), _stoppable():
         show.stage("loading subject and data", 0)
-        if X is not None and y is not None:
-            subject, test = in_memory(assessment, X, y, groups, classes)
-            data, task = {"test": test}, "classification" if test.classes else "regression"
+        if X is not None and (y is not None or is_maite_dataset(X)):
+            if y is not None:
+                subject, test = in_memory(assessment, X, y, groups, classes)
+                data = {"test": test}
+            else:
+                subject, data = of_maite(assessment, {**(data or {}), "test": X}, groups, classes)
+            task = next(t.name for t in TASKS.values() if t.target is data["test"].target_kind)
             name = getattr(assessment, "__name__", type(assessment).__name__)
-            command = command or f"roadworthy.assess({name}, X, y)"
+            command = command or f"roadworthy.assess({name}, X{'' if y is None else ', y'})"
             assessment = {
                 "name": name,
                 "subject": {"task": task, "python": IN_MEMORY},
-                "data": {"test": {"npz": "memory"}},
+                "data": {role: {"npz": "memory"} for role in data},
                 **keys,
             }
         spec = _spec_of(assessment)
@@ -351,11 +357,11 @@ def _probed(
 
 def _class_order_warnings(plan: Plan, cache: ChunkCache) -> list[str]:
     """Stop if the clean answers contradict the order of classes, before any other case is run."""
-    boxes = plan.subject.output_kind is BOXES
-    if plan.classes is None and not boxes:
+    kind = plan.subject.output_kind
+    if kind is not BOXES and (plan.classes is None or kind is not CLASS_SCORES):
         return []
     clean = [cache.read(c.key)[SYSTEM] for c in plan.chunks if c.condition == Condition()]
-    if boxes:
+    if kind is BOXES:
         return check_box_classes(plan.spec, list(concatenate(clean).output), plan.data["test"])
     assert plan.classes is not None
     return check_class_order(plan.spec, plan.classes, class_scores(clean), plan.data["test"])

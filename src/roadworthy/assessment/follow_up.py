@@ -2,8 +2,8 @@
 
 For each image it is drawn which circumstances it meets, from the run's seed and its id, so that any number of workers writes
 the same set. The mixture is that of the assessment file (``operation: {mixture: all}``), or all transforms that have a
-probability. Labels become folders; boxes are carried along and become a COCO file. `frequencies.csv` says how often each
-circumstance was wanted and achieved.
+probability. Labels become folders; boxes are carried along and become a COCO file, or YOLO or Pascal VOC files, one an image.
+`frequencies.csv` says how often each circumstance was wanted and achieved.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -24,6 +24,8 @@ from roadworthy.cases.circumstance import Circumstance, Condition
 from roadworthy.cases.generators import Mixture, MixturePart
 from roadworthy.data.loaders.boxes import Size
 from roadworthy.data.loaders.coco import coco_document
+from roadworthy.data.loaders.voc import voc_document
+from roadworthy.data.loaders.yolo import CLASSES_FILE, yolo_lines
 from roadworthy.data.png import encode_png
 from roadworthy.data.samples import DataError, Dataset
 from roadworthy.data.seeds import generator
@@ -34,6 +36,7 @@ from roadworthy.spec import Assessment
 from roadworthy.subject.system import INPUT
 from roadworthy.subject.trace import whole_folder
 
+BoxFormat = Literal["coco", "yolo", "voc"]
 MOST_TRIES = 1000
 """Draws for one image until it meets any circumstance."""
 
@@ -73,10 +76,11 @@ def make_follow_up(
     *,
     n: int,
     only_changed: bool = False,
+    boxes: BoxFormat = "coco",
     workers: int = 2,
     progress: Progress | None = None,
 ) -> FollowUp:
-    """Write a set of `n` images; with `only_changed` each of them meets some circumstance."""
+    """Write a set of `n` images; with `only_changed` each of them meets some circumstance. `boxes` are in that format."""
     show = progress or Silent()
     show.stage("loading data", 0)
     made = {
@@ -88,6 +92,8 @@ def make_follow_up(
     data, mixture = plan.data["test"], _mixture(plan)
     if data.input_kind is not IMAGE or data.target_kind not in (LABEL, BOXES):
         raise DataError("a follow-up set is made of images with labels or boxes")
+    if data.target_kind is not BOXES and boxes != "coco":
+        raise DataError(f"the data has no boxes to be written as {boxes}; labels become folders")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise DataError(f"{out} is there already and not empty; name a new folder")
     if only_changed and not mixture.probability_of_any():
@@ -102,6 +108,8 @@ def make_follow_up(
             show.advance(1)
         frequencies = _frequencies(mixture, drawn, only_changed)
         _write_tables(folder, data, drawn, written, frequencies)
+        if data.target_kind is BOXES:
+            _write_boxes(folder, data, [w for w in written if not isinstance(w, Unreadable)], boxes)
     pairs = zip(drawn, written, strict=True)
     failed = {d.case: w.reason for d, w in pairs if isinstance(w, Unreadable)}
     return FollowUp(out, n - len(failed), frequencies, failed)
@@ -189,7 +197,7 @@ def _write_tables(
     written: list[Any],
     frequencies: tuple[Frequency, ...],
 ) -> None:
-    """What each image met, how often, and the boxes as a COCO file."""
+    """What each image met, and how often."""
     pairs = zip(drawn, written, strict=True)
     rows = [(d, w) for d, w in pairs if not isinstance(w, Unreadable)]
     with (folder / "cases.csv").open("w", encoding="utf-8", newline="") as stream:
@@ -200,18 +208,28 @@ def _write_tables(
         table = csv.writer(stream)
         table.writerow(["circumstance", "wanted", "achieved"])
         table.writerows([f.circumstance, f.wanted, f.achieved] for f in frequencies)
-    if data.target_kind is BOXES:
-        content = _coco(data, [w for _, w in rows])
-        (folder / "annotations.json").write_text(json.dumps(content), encoding="utf-8")
 
 
-def _coco(data: Dataset, written: list[Any]) -> dict[str, Any]:
+def _write_boxes(folder: Path, data: Dataset, written: list[Any], form: BoxFormat) -> None:
+    """The boxes of the images: annotations.json, or a file an image in labels/ (YOLO) or annotations/ (VOC)."""
     names = data.classes or tuple(str(i) for i in range(1 + _largest_label(written)))
     pictures = [
         (name.removeprefix("images/"), boxes, Size(width, height))
         for name, boxes, (height, width) in written
     ]
-    return coco_document(pictures, names)
+    if form == "coco":
+        content = json.dumps(coco_document(pictures, names))
+        (folder / "annotations.json").write_text(content, encoding="utf-8")
+        return
+    place = folder / ("labels" if form == "yolo" else "annotations")
+    place.mkdir()
+    if form == "yolo":
+        (place / CLASSES_FILE).write_text("".join(f"{n}\n" for n in names), encoding="utf-8")
+    for name, boxes, size in pictures:
+        yolo = form == "yolo"
+        text = yolo_lines(boxes, size) if yolo else voc_document(name, boxes, names, size)
+        file = (place / name).with_suffix(".txt" if yolo else ".xml")
+        file.write_text(text, encoding="utf-8")
 
 
 def _largest_label(written: list[Any]) -> int:

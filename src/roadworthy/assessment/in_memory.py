@@ -1,7 +1,8 @@
 """A model and arrays as a subject and its test data: ``roadworthy.assess(model, X, y)``.
 
 A classifier like scikit-learn's (`predict_proba`, or `predict` and `classes_`), one that predicts numbers, or any callable
-of one input or of many. Nothing is known of what a model in memory holds, so its answers are not kept for another process.
+of one input or of many; or a detector and its data in the form of MAITE. Nothing is known of what a model in memory holds,
+so its answers are not kept for another process.
 
 >>> y = np.array(["cat", "dog"])
 >>> subject, data = in_memory(lambda x: [1.0, 0.0], np.zeros((2, 4)), y)
@@ -11,7 +12,7 @@ of one input or of many. Nothing is known of what a model in memory holds, so it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +20,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from roadworthy.data.loaders.joining import in_order
+from roadworthy.data.maite import index_to_label, read_maite
 from roadworthy.data.samples import DataError, Dataset
 from roadworthy.data.values import CLASS_SCORES, IMAGE, LABEL, VECTOR
+from roadworthy.subject.adapters.maite import is_maite_model, maite_module
 from roadworthy.subject.module import SubjectError, function_module, own_classes
 from roadworthy.subject.system import System, single
 
@@ -62,6 +65,27 @@ def in_memory(
         targets = np.array([names.index(word) for word in words], dtype=np.int64)
         data = Dataset("in memory", kind, inputs, LABEL, targets, classes=names, **common)
     return single(module, kind), data
+
+
+def of_maite(
+    model: Any,
+    data: Mapping[str, Any],
+    groups: str | Sequence[Any] | None = None,
+    classes: Sequence[Any] | None = None,
+) -> tuple[System, dict[str, Dataset]]:
+    """A detector and its data by role, in the form of MAITE; `groups` are those of the test data, or a key of metadata."""
+    if not is_maite_model(model):
+        raise SubjectError(
+            f"{type(model).__name__} is no MAITE model; a callable with `metadata` was expected beside a MAITE data set"
+        )
+    stated = dict(enumerate(map(str, classes or ())))
+    names = index_to_label(model) or stated or index_to_label(data["test"])
+    sets = {}
+    for role, found in data.items():
+        by = groups if role == "test" or isinstance(groups, str) else None
+        own = isinstance(found, Dataset)
+        sets[role] = found if own else read_maite(found, role, names=names, groups=by)
+    return single(maite_module(model, names=names), IMAGE), sets
 
 
 def _answering(model: Any, numbers: bool, classes: Sequence[Any] | None) -> Callable[..., Any]:

@@ -73,6 +73,11 @@ class Boxes:
         return len(self.xyxy)
 
     @property
+    def boxes(self) -> np.ndarray:
+        """The corners by the name that MAITE's targets give them."""
+        return self.xyxy
+
+    @property
     def areas(self) -> np.ndarray:
         """How large each is in pixels."""
         sides = self.xyxy[:, 2:] - self.xyxy[:, :2]

@@ -4,6 +4,8 @@ The order comes from ``subject: classes``, else from the subject itself (an attr
 ONNX file, in a server's metadata or in the header of a predictions file), else from ``data: classes``, else
 from the labels: whole numbers are positions, or in numeric order where folders are named so; other names are
 sorted as text. An order that only comes from the labels is inferred, and checked against the answers.
+
+The labels of a detector's boxes are read in the same order, but it is not checked against the answers.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import numpy as np
 
 from roadworthy.analysis.class_order import suspected_order
 from roadworthy.data.samples import UNLABELLED, Dataset
-from roadworthy.data.values import CLASS_SCORES, LABEL, Boxes
+from roadworthy.data.values import BOXES, CLASS_SCORES, LABEL, Boxes
 from roadworthy.measures.classification import predicted
 from roadworthy.measures.detection import match
 from roadworthy.registry import did_you_mean
@@ -46,7 +48,8 @@ def class_order(
 ) -> tuple[ClassOrder | None, dict[str, Dataset]]:
     """The order, and the data sets with their labels in it; None for a subject that gives no classes."""
     test = sets["test"]
-    if system.output_kind is not CLASS_SCORES or test.target_kind is not LABEL:
+    kinds = system.output_kind, test.target_kind
+    if kinds not in ((CLASS_SCORES, LABEL), (BOXES, BOXES)):
         return None, dict(sets)
     stated, own = spec.classes, system.classes
     listed = tuple(map(str, spec.data.classes or spec.data.test.get("classes") or ()))
@@ -58,7 +61,8 @@ def class_order(
         )
     known = stated or (own.names if own else ())
     if not known:
-        return _of_data(test, listed), dict(sets)
+        _refuse_labels_beyond(spec, system, test.classes)
+        return None if test.target_kind is BOXES else _of_data(test, listed), dict(sets)
     source = "`classes` under `subject`" if stated else own.source if own else ""
     labels = listed or tuple(test.classes or ())
     extra = tuple(name for name in listed if name not in known)
@@ -74,7 +78,15 @@ def class_order(
     if absent:
         notes.append(f"No case of {few(absent)} in the test data; the subject knows the class")
     order = ClassOrder((*known, *extra), source, True, len(known), tuple(notes))
+    _refuse_labels_beyond(spec, system, known)
     return order, {role: _aligned(spec, role, data, order) for role, data in sets.items()}
+
+
+def _refuse_labels_beyond(spec: Assessment, system: System, classes: Sequence[str] | None) -> None:
+    """Refuse boxes in files of predictions whose label is no class."""
+    for module in system.modules.values():
+        if classes and hasattr(module, "label_beyond") and (found := module.label_beyond(classes)):
+            raise spec.error(("subject", spec.adapter), found)
 
 
 def _of_data(test: Dataset, listed: tuple[str, ...]) -> ClassOrder:
@@ -98,9 +110,10 @@ def _reordered(known: Sequence[str], other: Sequence[str]) -> bool:
 
 def _aligned(spec: Assessment, role: str, data: Dataset, order: ClassOrder) -> Dataset:
     """The data set with its labels as positions in the order."""
-    if data.target_kind is not LABEL or data.targets is None:
+    if data.target_kind not in (LABEL, BOXES) or data.targets is None:
         return replace(data, classes=tuple(order.names))
-    labels = np.asarray(data.targets)
+    boxes = BOXES.pack(list(data.targets)) if data.target_kind is BOXES else None
+    labels = np.asarray(data.targets) if boxes is None else boxes["labels"]
     if data.classes is None and not all(name.isdecimal() for name in order.names):
         names: Sequence[str] = order.names  # whole numbers are positions
     else:
@@ -120,7 +133,10 @@ def _aligned(spec: Assessment, role: str, data: Dataset, order: ClassOrder) -> D
         # The last entry is what a row without a label, -1, picks.
         places = [*(place_of.get(name, UNLABELLED) for name in names), UNLABELLED]
         labels = np.array(places, dtype=np.int64)[labels]
-    return replace(data, targets=labels, classes=tuple(order.names))
+    if boxes is None:
+        return replace(data, targets=labels, classes=tuple(order.names))
+    moved = BOXES.unpack({**boxes, "labels": labels})
+    return replace(data, targets=moved, classes=tuple(order.names))
 
 
 def few(names: Sequence[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from typer import Argument, Option
@@ -54,11 +54,14 @@ def _make(
     only_changed: Annotated[
         bool, Option("--only-changed", help="Leave out images that meet no circumstance.")
     ] = False,
+    boxes: Annotated[
+        Literal["coco", "yolo", "voc"], Option("--format", help="How boxes are written.")
+    ] = "coco",
     workers: Annotated[int, Option(min=1, help="Threads.")] = 2,
 ) -> None:
     """Write a set of images as they are met in use, by the probabilities of the circumstances.
 
-    Labels become folders, boxes a COCO file. The frequencies wanted and achieved are printed.
+    Labels become folders, boxes a file in the given format. The frequencies wanted and achieved are printed.
     """
     with open_progress(quiet=False) as progress:
         progress.stage("starting", 0)
@@ -67,7 +70,13 @@ def _make(
 
         spec = Assessment.read(file)
         done = make_follow_up(
-            spec, out, n=n, only_changed=only_changed, workers=workers, progress=progress
+            spec,
+            out,
+            n=n,
+            only_changed=only_changed,
+            boxes=boxes,
+            workers=workers,
+            progress=progress,
         )
     print(f"{done.cases:,} images in {done.folder}")
     for f in done.frequencies:

@@ -119,7 +119,9 @@ def _number(
 
 
 def voc_document(file: str, boxes: Boxes, names: tuple[str, ...], size: Size) -> str:
-    """The objects of one image as the content of a Pascal VOC file.
+    """The objects of one image as the content of a Pascal VOC file; those to ignore are difficult.
+
+    An object to ignore of which a transform left nothing is left out.
 
     >>> document = voc_document("a.png", Boxes.of([[0, 0, 40, 30]]), ("dog",), Size(40, 30))
     >>> _read(document, "a.xml").corners
@@ -131,6 +133,7 @@ def voc_document(file: str, boxes: Boxes, names: tuple[str, ...], size: Size) ->
         f"<xmin>{x1 + 1:.12g}</xmin><ymin>{y1 + 1:.12g}</ymin>"
         f"<xmax>{x2:.12g}</xmax><ymax>{y2:.12g}</ymax></bndbox></object>\n"
         for (x1, y1, x2, y2), label, ignore in rows
+        if not ignore or (x2 > x1 and y2 > y1)
     )
     sides = f"<width>{size.width:g}</width><height>{size.height:g}</height><depth>3</depth>"
     return (

@@ -28,7 +28,7 @@ from roadworthy.data.samples import DataError
 from roadworthy.data.values import BOXES, IMAGE, Boxes
 from roadworthy.registry import register
 
-NAMES = "classes.txt"
+CLASSES_FILE = "classes.txt"
 """A file of class names that annotation tools write among the labels."""
 
 
@@ -50,8 +50,8 @@ def yolo(
     folder = located(images, base=base, what="images", folder=True)
     labels = located(path, base=base, what="yolo", folder=True)
     files = image_files(folder)
-    if (labels / NAMES).is_file() and classes is None:
-        lines = read_text(labels / NAMES).splitlines()
+    if (labels / CLASSES_FILE).is_file() and classes is None:
+        lines = read_text(labels / CLASSES_FILE).splitlines()
         classes = class_names([line.strip() for line in lines if line.strip()])
     texts = _texts(labels, {f.relative_to(folder).with_suffix("") for f in files}, folder)
     found = [_boxes(texts.get(f.relative_to(folder).with_suffix("")), f, classes) for f in files]
@@ -97,7 +97,7 @@ def _texts(labels: Path, stems: set[Path], folder: Path) -> dict[Path, Path]:
     found = {}
     for file in sorted(labels.rglob("*.txt")):
         stem = file.relative_to(labels).with_suffix("")
-        if file.name == NAMES:
+        if file.name == CLASSES_FILE:
             continue
         if stem not in stems:
             raise DataError(

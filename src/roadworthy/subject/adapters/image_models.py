@@ -129,9 +129,22 @@ def joined_columns(parts: Sequence[Any]) -> Any:
     return [item for part in parts for item in part]
 
 
+def check_detector(names: Collection[str]) -> None:
+    """Refuse a detector whose outputs have other names than boxes, labels and scores."""
+    missing = [name for name in BOXES_PORTS if name not in names]
+    if missing:
+        raise SubjectError(
+            f"the model has no output {missing[0]!r}; a detector has the outputs {DETECTOR}, "
+            f"and this one has: {', '.join(names)}"
+        )
+
+
 def tensor_answers(tensors: Mapping[str, Any], output: str | None, n: int, kind: Kind) -> Any:
     """The answers for n images in a model's output tensors by name; boxes come as boxes (n, m, 4),
-    labels and scores, without n where it is 1."""
+    labels and scores, without n where it is 1.
+
+    Rows with a score of 0 or less are padding.
+    """
     wanted = BOXES_PORTS if kind is BOXES else (str(output),)
     missing = [name for name in wanted if name not in tensors]
     if missing:
@@ -140,12 +153,19 @@ def tensor_answers(tensors: Mapping[str, Any], output: str | None, n: int, kind:
     if kind is not BOXES:
         return answer_rows(corners, n, kind)
     if corners.ndim == 2 and n == 1:
-        return [Boxes.of(corners, *others)]
-    if corners.ndim != 3 or len(corners) != n:
-        raise ValueError(
-            f"the model gave boxes of shape {corners.shape} for {n} images; ({n}, m, 4) was expected"
-        )
-    return [Boxes.of(*parts) for parts in zip(corners, *others, strict=True)]
+        corners, *others = (part[None] for part in (corners, *others))
+    shapes = [corners.shape[:2]] * 2 if corners.shape[2:] == (4,) and len(corners) == n else []
+    if [part.shape for part in others] != shapes:
+        found = ", ".join(f"{k} {v.shape}" for k, v in zip(wanted, (corners, *others), strict=True))
+        raise ValueError(f"the model gave {found} for {n} images; expected: {DETECTOR}")
+    return [_detections(*parts) for parts in zip(corners, *others, strict=True)]
+
+
+def _detections(corners: np.ndarray, labels: np.ndarray, scores: np.ndarray) -> Boxes:
+    kept = ~(scores <= 0)  # a NaN is no padding, but an answer that is refused
+    if kept.any() and corners[kept].max() <= 1:
+        raise ValueError(f"the model gave boxes between 0 and 1; expected: {DETECTOR}")
+    return Boxes.of(corners[kept], labels[kept], scores[kept])
 
 
 def answer_rows(values: np.ndarray, n: int, kind: Kind) -> Any:
@@ -171,7 +191,8 @@ def answer_rows(values: np.ndarray, n: int, kind: Kind) -> Any:
 
 
 BOXES_PORTS = ("boxes", "labels", "scores")
-"""The outputs of a detector."""
+DETECTOR = "boxes (n, m, 4) as x1 y1 x2 y2 in pixels, labels (n, m) and scores (n, m)"
+"""The outputs of a detector for n images; without n for one."""
 SHARES = {EARLY: 0.25, MIDDLE: 0.5, LATE: 0.75}
 """How far through the model each name stands."""
 

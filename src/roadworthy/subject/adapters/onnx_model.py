@@ -40,6 +40,7 @@ from roadworthy.subject.adapters.image_models import (
     ImageModule,
     InputPreparation,
     by_depth,
+    check_detector,
     joined_columns,
     padded,
     pooled,
@@ -346,12 +347,7 @@ def _session(model: str | bytes, threads: int, name: str) -> Any:
 def _output_name(session: Any, kind: Kind, wanted: str | None) -> str:
     names = [o.name for o in session.get_outputs()]
     if kind is BOXES:
-        missing = [n for n in BOXES_PORTS if n not in names]
-        if missing:
-            raise SubjectError(
-                f"the model has no output {missing[0]!r}; a detector has the outputs {', '.join(BOXES_PORTS)}, "
-                f"and this one has: {', '.join(names)}"
-            )
+        check_detector(names)
         return "boxes"
     if wanted is not None and wanted not in names:
         raise SubjectError(

@@ -103,6 +103,7 @@ def predictions(
         mark=f"{classes} {annotations and existing_file(annotations, base, what='COCO file').read_text()}",
         files=files,
         classes=_classes(parts),
+        places=[row.where for row in rows] if kind is BOXES else (),
     )
     return single(module, task.input, version=version)
 
@@ -182,6 +183,8 @@ class PredictionsModule:
     classes: ClassNames | None = None
     key: Callable[[str], str] = str
     """Under which name `index` has a case."""
+    places: Sequence[str] = ()
+    """Where each of the items stands in the files, if they are boxes."""
     inputs: tuple[str, ...] = ("input",)
     batched: bool = True
     whole_case: bool = True
@@ -238,6 +241,17 @@ class PredictionsModule:
         """The ids in the files that none of these cases has, in the files' order."""
         known = set(map(self.key, ids))
         return [case for case in self.index if case not in known]
+
+    def label_beyond(self, classes: Sequence[str]) -> str:
+        """Says which box first has a label that is none of the classes; empty if none has."""
+        for where, boxes in zip(self.places, self.items, strict=False):
+            labels = [] if boxes is None else boxes.labels.tolist()
+            for label in (n for n in labels if not 0 <= n < len(classes)):
+                known = f"the {len(classes)} classes are numbered 0 to {len(classes) - 1}"
+                hint = "; name the COCO file of its category ids under annotations"
+                # Only COCO results read without that file have an answer for images they do not list.
+                return f"{where} has the label {label}; {known}{hint * (self.absent is not None)}"
+        return ""
 
 
 class Row(NamedTuple):
@@ -481,7 +495,11 @@ def _coco_results(file: Path, document: Sequence[Mapping[str, Any]], how: Readin
             raise SubjectError(f"{where} {problem}; it is of the image {image!r}, correct it there")
         found.setdefault(case, []).append((corners, _class_index(where, label), score))
     rows = [
-        Row(file.name, case, Boxes.of(*(zip(*boxes, strict=True) if boxes else [[]])))
+        Row(
+            f"{file.name}, image {case}",
+            case,
+            Boxes.of(*(zip(*boxes, strict=True) if boxes else [[]])),
+        )
         for case, boxes in found.items()
     ]
     return Part(rows, absent_is_empty=how.images is None)

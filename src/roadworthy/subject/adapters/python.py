@@ -16,9 +16,10 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from roadworthy.data.values import Task
+from roadworthy.data.values import BOXES, Task
 from roadworthy.registry import register
 from roadworthy.subject.adapters.loading import digest_of, digest_parts, named_files, resolve_path
+from roadworthy.subject.adapters.maite import is_maite_model, maite_module
 from roadworthy.subject.module import FunctionModule, Module, SubjectError, function_module
 from roadworthy.subject.system import System, single
 
@@ -43,6 +44,8 @@ def python(
     Answers are kept and used again as long as the function's file, the files beside it that it imports, `files` and `version`
     stay as they are. What else it reads or holds is not seen: list weights and tables under `files` (a folder stands for all
     files in it), and write a new `version` for the rest.
+
+    A detector may also be a model in the form of MAITE, ``subject.py:model``.
     """
     found = resolve_path(path, base)
     if not callable(found.target):
@@ -52,9 +55,11 @@ def python(
     whole = bool(getattr(found.target, "batched", False)) if batched is None else batched
     more = named_files(files, base)
     mark = digest_of(found.digest, *digest_parts(more))
-    module = function_module(
-        found.target, outputs={"output": task.output}, batched=whole, mark=mark
-    )
+    if task.output is BOXES and is_maite_model(found.target):
+        module = maite_module(found.target, mark=mark)
+    else:
+        outputs = {"output": task.output}
+        module = function_module(found.target, outputs=outputs, batched=whole, mark=mark)
     module = dataclasses.replace(module, files=(*found.files, *more))
     return single(module, task.input, version=version)
 

@@ -15,6 +15,7 @@ from roadworthy.registry import did_you_mean, register
 from roadworthy.subject.adapters.image_models import (
     ImageModule,
     InputPreparation,
+    check_detector,
     joined_columns,
     padded,
     refused,
@@ -73,16 +74,23 @@ def server(
         raise SubjectError(
             f"{path} does not support the Open Inference Protocol v2: {error}"
         ) from error
+    given, answer = (
+        _tensor(metadata, side, name, path)
+        for side, name in (("inputs", input_name), ("outputs", output_name))
+    )
+    if task.output is BOXES:
+        outputs = {str(t["name"]): t for t in metadata["outputs"]}
+        check_detector(outputs)
+        # Without an axis of images it answers one at a time.
+        batch = batch if len(outputs["boxes"].get("shape") or ()) == 3 else 1
     module = ServerModule(
         there,
         model,
         task.output,
         input or InputPreparation(),
         metadata,
-        given=_tensor(metadata, "inputs", input_name, path),
-        asked=None
-        if task.output is BOXES
-        else _tensor(metadata, "outputs", output_name, path)["name"],
+        given=given,
+        asked=None if task.output is BOXES else answer["name"],
         binary=_binary(there),
         batch_size=batch,
     )
