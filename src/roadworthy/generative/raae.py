@@ -38,6 +38,9 @@ FOOLED = (0.4, 0.6)
 """Accepted, if the discriminator tells encoded pictures from draws this well: hardly at all."""
 TWO_CLASS = 0.9
 """Accepted, if it assigns so many pictures to their own class."""
+STEPS = 12
+"""Steps an epoch on whole MNIST, where batches are of 1,000; smaller sets have smaller batches."""
+SMALLEST_BATCH, LARGEST_BATCH = 32, 1000
 FEWEST = 50
 """Pictures of a class that an autoencoder can be learned from."""
 Pair = tuple[int, int]
@@ -100,7 +103,8 @@ class PairAutoencoders(nn.Module):
 
     def __init__(self, pairs: Sequence[Pair], pixels: int, hidden: int) -> None:
         super().__init__()
-        self.pairs, self.pixels, self.hidden = [tuple(p) for p in pairs], pixels, hidden
+        self.pairs: list[Pair] = [(a, b) for a, b in pairs]
+        self.pixels, self.hidden = pixels, hidden
         count = len(self.pairs)
         self.encoder = _network(count, pixels, hidden, LATENT)
         self.decoder = _network(count, LATENT, hidden, pixels)
@@ -116,13 +120,16 @@ class PairAutoencoders(nn.Module):
         *,
         hidden: int = 128,
         epochs: int = 80,
-        batch: int = 1000,
+        batch: int | None = None,
         rate: float = 1e-3,
         seed: int = 0,
         device: str = "cpu",
         progress: Callable[[float], None] | None = None,
     ) -> PairAutoencoders:
-        """Learn from pictures (n, pixels), white being 1; a pair may occur several times."""
+        """Learn from pictures (n, pixels), white being 1; a pair may occur several times.
+
+        Without `batch`, an epoch has 12 steps as in the paper, with batches of at most 1,000.
+        """
         rows = [np.flatnonzero(np.isin(labels, pair)) for pair in pairs]
         with isolated(seed=seed):
             made = cls(pairs, images.shape[1], hidden).to(device)
@@ -131,7 +138,8 @@ class PairAutoencoders(nn.Module):
             index = _Rows.of(rows, labels, pairs, on_device)
             if on_device.type == "cuda":
                 torch.cuda.manual_seed(seed)
-            made._train_all(pixels, index, epochs, min(batch, index.longest), rate, progress)
+            size = batch or min(LARGEST_BATCH, max(SMALLEST_BATCH, index.longest // STEPS))
+            made._train_all(pixels, index, epochs, min(size, index.longest), rate, progress)
             made.eval()
             made.acceptance = made._judged(pixels, index)
         return made
@@ -222,7 +230,18 @@ class PairAutoencoders(nn.Module):
 
     def _tensor(self, latents: np.ndarray) -> Tensor:
         device = next(self.parameters()).device
-        return torch.as_tensor(latents, dtype=torch.float32, device=device)
+        return torch.tensor(np.asarray(latents), dtype=torch.float32, device=device)
+
+    def one(self, row: int) -> PairAutoencoders:
+        """One of them alone, sharing its weights."""
+        alone = PairAutoencoders([self.pairs[row]], 1, 1)
+        alone.pixels, alone.hidden = self.pixels, self.hidden
+        for name in ("decoder", "discriminator"):
+            for mine, own in zip(getattr(alone, name), getattr(self, name), strict=True):
+                if isinstance(mine, _Dense):
+                    mine.weight = nn.Parameter(own.weight[row : row + 1].detach())
+                    mine.bias = nn.Parameter(own.bias[row : row + 1].detach())
+        return alone.eval()
 
     def arrays(self) -> dict[str, np.ndarray]:
         """What sampling needs, for keeping without pickle: decoders, discriminators, acceptance."""

@@ -1,0 +1,1 @@
+"""Cases that truly belong to two classes, with the distribution of their label."""
