@@ -27,7 +27,7 @@ def workbook(file: dict) -> None:
     inline = {k: yaml.safe_dump(v, default_flow_style=True, width=1000).strip()
               for k, v in (("subject", file["subject"]), ("test", file["data"]["test"]))}  # fmt: skip
     book = openpyxl.load_workbook(io.BytesIO(empty_workbook(**inline)))
-    specification, generation, evaluation = book.worksheets
+    specification, generation, evaluation, _ = book.worksheets
     asked = file["robustness"]
     values = {"Goal": asked["goal"], "Group": file["data"]["group"], "Distance": asked["distance"],
               "Measures": ", ".join(asked["measures"])}  # fmt: skip

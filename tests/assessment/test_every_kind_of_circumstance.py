@@ -114,6 +114,20 @@ def test_a_mixture_meets_circumstances_as_often_as_stated(folder, workers):
     assert run.record.sections["risk"].value == pytest.approx(expected, rel=1e-6)
 
 
+def test_of_an_exhaustive_group_every_case_meets_exactly_one(folder):
+    made = (
+        "dim: {transform: contrast, levels: [1], probability: 0.7}, use: {mixture: all},"
+        "noisy: {transform: gaussian_noise, levels: [1], probability: 0.3}"
+    )
+    exclusive = "exclusive: [{of: [dim, noisy], exhaustive: true}]"
+    plan = resolve(spec_of(folder, made, more=exclusive))
+    mixture = plan.circumstance("use").generators()[0]
+    assert mixture.probability_of_any() == pytest.approx(1)
+    drawn = [mixture.drawn(plan.spec.seed, f"case {i}") for i in range(500)]
+    assert {len(names) for names in drawn} == {1}
+    assert 300 < sum("dim" in names for names in drawn) < 400
+
+
 @pytest.mark.parametrize(
     ("circumstances", "more", "says"),
     [
@@ -130,6 +144,12 @@ def test_a_mixture_meets_circumstances_as_often_as_stated(folder, workers):
             "exclusive: [[a, b]]",
             "sum to 1.4",
         ),
+        (
+            "a: {run: false, probability: 0.7}, b: {run: false, probability: 0.2}",
+            "exclusive: [{of: [a, b], exhaustive: true}]",
+            r"exclusive\[0\]: the probabilities of a, b sum to 0.9; an exhaustive group sums to 1",
+        ),
+        ("a: {run: false}", "exclusive: [a]", r"write \[day, night\] or {of: \[day, night\]"),
         ("a: {transforms: [contrast]}", "", "contrast needs a level"),
         ("a: {transform: contrast, source: blank, levels: [1]}", "", "give exactly one"),
         ("a: {attack: pgd, levels: [1]}", "", "not applicable"),

@@ -14,6 +14,7 @@ from pathlib import Path
 import made_scores as scores
 import pytest
 from test_looking import run_folder
+from test_robustness_tasks import BOX_7, box_5, boxes_file
 
 from roadworthy.cli.app import run
 
@@ -78,6 +79,15 @@ def test_cases(tiny, cli, matches):
 
 def test_list(cli, matches):
     matches("list", cli("list", "measures").out)
+
+
+def test_robustness_task_by_task(cli, tmp_path, matches):
+    file = boxes_file(tmp_path, "exclusive: [[motion_blur, gaussian_blur]]")
+    said = [cli("robustness", task, file).out for task in ("circumstances", "gap")]
+    said.append(
+        cli("robustness", "relation", box_5(tmp_path), "--epsilon", BOX_7, "--loss", "absolute").out
+    )
+    matches("robustness", "\n".join(said))
 
 
 def test_help(matches, capsys):

@@ -11,8 +11,14 @@ from scipy.stats import binom, norm
 from roadworthy import statistics
 from roadworthy.data.values import Boxes, Tracks
 from roadworthy.measures.classification import OverClasses, accuracy, balanced_accuracy, error_rate
+from roadworthy.measures.coco import detection_summary, evaluate_boxes
 from roadworthy.measures.detection import ap50, recall
-from roadworthy.measures.interval import measure_difference, measure_interval, measure_quotient
+from roadworthy.measures.interval import (
+    measure_difference,
+    measure_interval,
+    measure_quotient,
+    summary_intervals,
+)
 from roadworthy.measures.regression import rmse
 from roadworthy.measures.scored import Scored
 from roadworthy.measures.speech import wer
@@ -329,3 +335,23 @@ def test_a_perfect_ap_knows_no_more_of_a_rare_class_than_its_few_cases_tell() ->
     ).low
     both = measure_interval(ap50(truth, truth), rng=np.random.default_rng(0), sided="lower").low
     assert common > 0.98 and both < 0.75
+
+
+def test_the_intervals_of_a_detector_are_quantiles_over_whole_groups_drawn_again():
+    boxes = [[0, 0, 4, 4], [10, 10, 14, 14]]
+    truth = [Boxes.of(boxes)] * 60
+    found = [
+        Boxes.of(boxes[: 1 + (i // 5) % 3 % 2], scores=[0.9, 0.8][: 1 + (i // 5) % 3 % 2])
+        for i in range(60)
+    ]
+    ends = summary_intervals(evaluate_boxes(found, truth), GROUPS, rng=rng(), resamples=999)
+    groups = np.arange(60).reshape(12, 5)
+    draws = [groups[row].ravel() for row in np.random.default_rng(8).integers(0, 12, (999, 12))]
+    again = [detection_summary([found[i] for i in d], [truth[i] for i in d]) for d in draws]
+    for name in ("recall", "ap50", "fn"):
+        values = [getattr(one, name) for one in again]
+        # A little wider than plain quantiles: 12 groups (Hesterberg 2015).
+        expected = np.quantile(values, [0.013, 0.987])
+        spread = expected[1] - expected[0]
+        assert [ends[name].low, ends[name].high] == pytest.approx(expected, abs=0.12 * spread)
+    assert ends["precision"].method.endswith("the statistic does not vary")

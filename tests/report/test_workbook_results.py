@@ -185,7 +185,7 @@ def test_a_workbook_is_written_filled_in_and_assessed(tmp_path, monkeypatch, cap
     detector(tmp_path)
     assert run(["init", "--workbook"]) == 0
     book = openpyxl.load_workbook("workbook.xlsx")
-    specification, generation, evaluation = book.worksheets
+    specification, generation, evaluation, _ = book.worksheets
     assert specification["B2"].value == '{task: detection, python: "model.py:detect"}'
     targets = (0.15, 0.2, 0.15, 0.1, 0.1, 0.1, 0.1, 0.1)
     sources = (0.05, 0, 0.1, 0.05, 0, 0, 0, 0)

@@ -43,7 +43,7 @@ class Filled:
     def __init__(self, folder: Path) -> None:
         self.path = folder / "workbook.xlsx"
         self.book = openpyxl.load_workbook(io.BytesIO(empty_workbook(SUBJECT, DATA)))
-        self.specification, self.generation, self.evaluation = self.book.worksheets
+        self.specification, self.generation, self.evaluation, _ = self.book.worksheets
 
     def boxes(self) -> Filled:
         """Boxes 1 to 3, and the relation of box 7."""
@@ -229,6 +229,17 @@ def test_an_exclusive_group_above_1_is_refused_by_its_cell(filled):
         filled.specification.cell(row, 10).value = "weather"
     filled.specification.cell(FIRST, 5).value = 0.7
     assert filled.refused().startswith(", Specification!J13: exclusive[0]: the probabilities of ")
+
+
+def test_an_exclusive_group_is_marked_exhaustive_behind_its_name(filled):
+    filled.boxes()
+    for row, p, name in ((FIRST, 0.6, "light (Exhaustive)"), (FIRST + 1, 0.4, "light")):
+        filled.specification.cell(row, 5).value = p
+        filled.specification.cell(row, 10).value = name
+    (group,) = Assessment.read(filled.saved()).exclusive
+    assert group.exhaustive and len(group.of) == 2
+    filled.specification.cell(FIRST, 5).value = 0.5
+    assert "sum to 0.9; an exhaustive group sums to 1" in filled.refused()
 
 
 def test_an_epsilon_that_cannot_be_meant_is_refused_by_its_cell(filled):

@@ -126,7 +126,7 @@ def _mixture(plan: Plan) -> Mixture:
             ("circumstances",), "no transform has a probability; add how often each is met in use"
         )
     members = tuple(MixturePart(c.name, c.probability or 0.0, tuple(c.chains())) for c in parts)
-    return Mixture(members, tuple(map(tuple, plan.spec.exclusive)))
+    return Mixture(members, tuple(tuple(group.of) for group in plan.spec.exclusive))
 
 
 def _has_probability(c: Circumstance) -> bool:

@@ -6,7 +6,7 @@ import datetime
 import json
 import os
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -66,6 +66,26 @@ def print_table(
     for row in rows:
         table.add_row(*map(Text, row))
     console().print(table)
+
+
+def print_records(records: Sequence[Mapping[str, Any]]) -> None:
+    """A table of records with the same keys."""
+    left = [name for name, x in records[0].items() if isinstance(x, str | list)]
+    print_table([*records[0]], [[_cell(x) for x in row.values()] for row in records], left=left)
+
+
+def _cell(x: Any) -> str:
+    """
+    >>> _cell(0.1234), _cell(12000), _cell(None), _cell([0.1, 0.2]), _cell(["a", "b"])
+    ('0.123', '12,000', '–', '0.100 to 0.200', 'a; b')
+    """
+    from roadworthy import numbers
+
+    if isinstance(x, list):
+        return ("; " if isinstance((x or [""])[0], str) else " to ").join(map(_cell, x))
+    if isinstance(x, str | bool):
+        return str(x)
+    return numbers.count(x) if isinstance(x, int) else numbers.value(x)
 
 
 def flush() -> None:

@@ -15,15 +15,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from roadworthy.data.pixels import sound_image, white
 from roadworthy.distances import for_kind
-from roadworthy.registry import Component, get, missing
+from roadworthy.distances.features import image_features
+from roadworthy.registry import Component, components, get, missing
+from roadworthy.statistics import Interval, bootstrap
 from roadworthy.statistics.row_blocks import threads
 
+_T = TypeVar("_T")
 EXTRA = ("cv2", "vision")
 """What filters images, and the extra that brings it."""
 AHEAD = 2
@@ -109,13 +112,51 @@ def pair_distances(
     """
     compare = image_distance(name).bind(**parameters)
     pairs = zip(firsts, seconds, strict=True)
-    count = threads()
-    if count < 2:
-        return np.array([compare(*pair) for pair in pairs], dtype=np.float64)
+    return np.array(_in_threads(lambda pair: compare(*pair), pairs), dtype=np.float64)
+
+
+def _in_threads(work: Callable[[Any], _T], items: Iterator[Any]) -> list[_T]:
+    """What `work` gives of each item, in order, with few items in memory."""
     from concurrent.futures import ThreadPoolExecutor
 
-    found: list[float] = []
+    count, found = threads(), list[_T]()
     with ThreadPoolExecutor(count) as pool:
-        while block := list(itertools.islice(pairs, AHEAD * count)):
-            found += pool.map(lambda pair: compare(*pair), block)
-    return np.array(found, dtype=np.float64)
+        while block := list(itertools.islice(items, AHEAD * count)):
+            found += pool.map(work, block)
+    return found
+
+
+class SetMetric(NamedTuple):
+    """One distance between two sets of images: M14 to M17 of Wozniak et al. 2024."""
+
+    metric: str
+    method: str
+    value: float
+    interval: Interval | None = None
+    """Of the mean over pairs; None for distances between sets."""
+    notes: tuple[str, ...] = ()
+
+
+def paired_metrics(
+    firsts: Iterable[Any], seconds: Iterable[Any], *, distance: str = "ssim"
+) -> tuple[list[SetMetric], list[bool]]:
+    """All distances over the pairs that differ, and which do: the others would pull them down."""
+    compare, pairs = image_distance(distance).bind(), zip(firsts, seconds, strict=True)
+    looked = _in_threads(lambda pair: (compare(*pair), *map(image_features, pair)), pairs)
+    d, source, target = map(np.array, zip(*looked, strict=True))
+    differ = (d > 0) | (source != target).any(axis=1)
+    rows = differ if differ.any() else ~differ
+    rng, mean = np.random.default_rng(0), lambda w: float(w @ d[rows] / w.sum())
+    interval = bootstrap(mean, int(rows.sum()), method="percentile", rng=rng)
+    first = SetMetric("M14", variant_of(distance), float(d[rows].mean()), interval)
+    return [first, *set_metrics(source[rows], target[rows], paired=True)], differ.tolist()
+
+
+def set_metrics(source: np.ndarray, target: np.ndarray, *, paired: bool) -> list[SetMetric]:
+    """Every registered distance between two sets of features; of two images or more."""
+    found = []
+    for name, component in components("set_distances").items():
+        if min(len(source), len(target)) > 1 and (paired or not component.traits["paired"]):
+            one, metric = component.bind()(source, target), component.traits.get("known_as", "")
+            found.append(SetMetric(metric, name, one.value, notes=one.notes))
+    return sorted(found, key=lambda one: one.metric)

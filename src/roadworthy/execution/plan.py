@@ -627,7 +627,7 @@ def _circumstances(spec: Assessment) -> tuple[list[Circumstance], list[str]]:
         values["transforms"] = None if content.transforms is None else tuple(content.transforms)
         if content.mixture is not None:
             values["mixture"] = tuple(spec.mixed(name))
-            values["exclusive"] = tuple(map(tuple, spec.exclusive))
+            values["exclusive"] = tuple(tuple(group.of) for group in spec.exclusive)
         found[name] = Circumstance(name, base=spec.base, **values)
     for name, circumstance in found.items():
         if circumstance.mixture is not None:

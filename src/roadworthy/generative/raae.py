@@ -41,9 +41,6 @@ TWO_CLASS = 0.9
 STEPS = 12
 """Steps an epoch on whole MNIST, where batches are of 1,000; smaller sets have smaller batches."""
 SMALLEST_BATCH, LARGEST_BATCH = 32, 1000
-FEWEST = 50
-"""Pictures of a class that an autoencoder can be learned from."""
-Pair = tuple[int, int]
 
 
 class _Dense(nn.Module):
@@ -101,9 +98,9 @@ class Acceptance:
 class PairAutoencoders(nn.Module):
     """Fitted autoencoders, one a row of `pairs`; made by `fit` or `from_arrays`."""
 
-    def __init__(self, pairs: Sequence[Pair], pixels: int, hidden: int) -> None:
+    def __init__(self, pairs: Sequence[tuple[int, int]], pixels: int, hidden: int) -> None:
         super().__init__()
-        self.pairs: list[Pair] = [(a, b) for a, b in pairs]
+        self.pairs: list[tuple[int, int]] = [(a, b) for a, b in pairs]
         self.pixels, self.hidden = pixels, hidden
         count = len(self.pairs)
         self.encoder = _network(count, pixels, hidden, LATENT)
@@ -116,7 +113,7 @@ class PairAutoencoders(nn.Module):
         cls,
         images: np.ndarray,
         labels: np.ndarray,
-        pairs: Sequence[Pair],
+        pairs: Sequence[tuple[int, int]],
         *,
         hidden: int = 128,
         epochs: int = 80,
@@ -297,7 +294,7 @@ class _Rows:
         cls,
         rows: Sequence[np.ndarray],
         labels: np.ndarray,
-        pairs: Sequence[Pair],
+        pairs: Sequence[tuple[int, int]],
         device: torch.device,
     ) -> _Rows:
         longest = max(len(r) for r in rows)

@@ -23,9 +23,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from roadworthy.measures.classification import OverClasses
+from roadworthy.measures.coco import COUNTS, FIGURES, Evaluation, summaries
 from roadworthy.measures.scored import Scored, complement
 from roadworthy.statistics import Interval
-from roadworthy.statistics.bootstrap import BootstrapDraws
+from roadworthy.statistics.arguments import group_codes
+from roadworthy.statistics.bootstrap import BootstrapDraws, Resampled
 
 if TYPE_CHECKING:
     from roadworthy.statistics.arguments import Sided
@@ -91,6 +93,29 @@ def measure_interval(
             scored.value() == 1.0, support, groups, confidence=confidence, sided=sided
         )
     return _within(found, scored.limits)
+
+
+def summary_intervals(
+    found: Evaluation,
+    groups: Any = None,
+    *,
+    rng: np.random.Generator,
+    min_score: float = 0.5,
+    confidence: float = 0.95,
+    resamples: int = 200,
+) -> dict[str, Interval]:
+    """Percentile intervals of a detector's figures over all classes; whole groups are resampled."""
+    codes, count = group_codes(groups, len(found))
+    drawn = rng.integers(0, count, (resamples, count))
+    weights = [np.bincount(row, minlength=count)[codes] for row in drawn]
+    table = summaries(found, np.array([np.ones(len(found)), *weights]), min_score=min_score)
+
+    def interval(column: np.ndarray) -> Interval:
+        values = column[1:][np.isfinite(column[1:])]
+        one = Resampled(float(column[0]), values, resamples - len(values), count, acceleration=None)
+        return one.interval(confidence=confidence)
+
+    return {name: interval(table.column(name)) for name in (*FIGURES, *COUNTS)}
 
 
 def measure_difference(

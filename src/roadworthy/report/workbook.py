@@ -20,6 +20,7 @@ from typing import Any
 from xml.dom import minidom
 from xml.sax.saxutils import escape, quoteattr
 
+from roadworthy.analysis.robustness.circumstances import CHECKLIST, Hazard
 from roadworthy.cases.circumstance import SCALES
 from roadworthy.registry import not_installed
 from roadworthy.report.blocks import ReportError
@@ -53,12 +54,16 @@ HELP = {
     "Confidence": "Of intervals",
     "Target circumstances": "One row a circumstance; rows whose id begins with example are not "
     "read. Ratings: 1 to 5, or the words of table 5. Without a transform it is specified, but not "
-    "run. 'Seen by WHO' is another point of view, with ; between several; add such columns freely.",
+    "run. Of an exclusive group (rows with one name) at most one is met; write NAME (exhaustive) if "
+    "one of them always is. 'Seen by WHO' is another point of view, with ; between several; add such "
+    "columns freely.",
     "What the source data show": "Task 3: one row for each id of the first tab. Relative frequency: "
     "0 to 1; with Looked at, the share found in a random sample of that size. Or name an estimator. "
     "Gap and priority (task 4) follow.",
     "Tolerated loss (epsilon)": "Task 7: slope x distance + intercept, up to a distance. Box 7 of "
     "the paper: 0.25, 0, 0.01 and 1, 1, 0. Empty: nothing is judged.",
+    "What may happen": "Task 1: circumstances to think of. Copy those that apply into the first tab "
+    "and add those of your domain; the list is not complete. This tab is not read.",
 }
 EXAMPLES = (
     ("example-1", "motion blur", "motion_blur", "1, 2, 3", 0.1, 5, 1, 3),
@@ -77,6 +82,7 @@ def empty_workbook(subject: str = "", test: str = "") -> bytes:
     _specification(book.create_sheet(read.SPECIFICATION), {"Subject": subject, "Test data": test})
     _generation(book.create_sheet(read.GENERATION))
     _evaluation(book.create_sheet(read.EVALUATION))
+    _hazards(book.create_sheet("Hazards"))
     content = io.BytesIO()
     book.save(content)
     return content.getvalue()
@@ -122,8 +128,10 @@ def _specification(sheet: Any, given: Mapping[str, str]) -> None:
     titles = (*read.COLUMNS, f"{read.SEEN_BY}user")
     start = _table(sheet, _labels(sheet, read.LABELS, given), "Target circumstances", titles)
     for row in range(start, start + ROWS):
-        product = f'=IF(COUNT(F{row}:H{row})=3,F{row}*G{row}*H{row},"")'
-        _write(sheet, row, [product], column=9, style="formula")
+        product = "*".join(
+            _rating(f"{at}{row}", words) for at, words in zip("FGH", SCALES.values(), strict=True)
+        )
+        _write(sheet, row, [f'=IFERROR({product},"")'], column=9, style="formula")
         sheet.cell(row, 4).number_format = "@"  # else 1,2 may become 12 or a date
     for row, example in enumerate(EXAMPLES, start):
         _write(sheet, row, example)
@@ -133,6 +141,12 @@ def _specification(sheet: Any, given: Mapping[str, str]) -> None:
         rule.promptTitle, rule.prompt, rule.showErrorMessage = factor.capitalize(), scale, False
         rule.add(f"{letter}{start}:{letter}{start + ROWS - 1}")
         sheet.add_data_validation(rule)
+
+
+def _rating(cell: str, words: Sequence[str]) -> str:
+    """The number of a rating that is a number or a word."""
+    listed = ",".join(f'"{word}"' for word in words)
+    return f"IF(ISNUMBER({cell}),{cell},MATCH(LOWER(TRIM({cell})),{{{listed}}},0))"
 
 
 def _generation(sheet: Any) -> None:
@@ -148,7 +162,8 @@ def _generation(sheet: Any) -> None:
         # By significance; of equal ones the first row.
         rank = f'{ahead}+COUNTIFS(G${start}:G{r},">0",F${start}:F{r},F{r})'
         formulas = [f'=IF($A{r}="","",IFERROR({what},""))' for what in (name, priority)]
-        gap = f'=IF($C{r}="","",IFERROR({target}-C{r},""))'
+        unread = f'OR($C{r}="",LEFT($A{r},7)="example")'
+        gap = f'=IF({unread},"",IFERROR({target}-C{r},""))'
         _write(sheet, r, formulas[:1], column=2, style="formula")
         _write(sheet, r, [formulas[1], gap, f'=IF(N(G{r})>0,{rank},"")'], column=6, style="formula")
     for row, share in enumerate((0.05, 0.1), start):
@@ -163,6 +178,15 @@ def _evaluation(sheet: Any) -> None:
     row = _table(sheet, row, "Tolerated loss (epsilon)", tuple(read.PIECES)) + 8
     _write(sheet, row, [read.RESULTS], style="head")
     sheet.column_dimensions["A"].width = 40
+
+
+def _hazards(sheet: Any) -> None:
+    """The checklist, to read and to copy from."""
+    titles = [name.capitalize() for name in Hazard._fields]
+    for row, hazard in enumerate(CHECKLIST, start=_table(sheet, 1, "What may happen", titles)):
+        _write(sheet, row, [*hazard])
+    sheet.column_dimensions["B"].width = 64
+    sheet.protection.sheet = True
 
 
 def results_written(workbook: bytes, run: Record) -> bytes:

@@ -37,6 +37,7 @@ from pydantic import (
 )
 
 from roadworthy import registry
+from roadworthy.analysis.robustness.circumstances import check_exclusive
 from roadworthy.cases.circumstance import MADE_BY, SCALES
 from roadworthy.data.values import TASKS, Task
 from roadworthy.measures import for_values
@@ -280,6 +281,23 @@ class DataSpec(Strict):
         return {role: content for role, content in found.items() if content is not None}
 
 
+class ExclusiveSpec(Strict):
+    """Circumstances of which at most one is met at a time; of an exhaustive group exactly one."""
+
+    example = "[day, night] or {of: [day, night], exhaustive: true}"
+    of: list[str]
+    exhaustive: bool = Field(False, description="One of them is always met: they sum to 1")
+
+
+ExclusiveGroup = Annotated[
+    ExclusiveSpec,
+    BeforeValidator(
+        lambda given: {"of": given} if isinstance(given, list) else given,
+        json_schema_input_type=list[str] | ExclusiveSpec,
+    ),
+]
+
+
 class ExecutionSpec(Strict):
     """Where the work runs. None of this changes a finding."""
 
@@ -306,9 +324,10 @@ class Assessment(Strict):
     )
     failure: dict[str, Any] | None = Field(None, description="Which outputs count as wrong")
     circumstances: dict[str, CircumstanceSpec] = Field(default_factory=dict)
-    exclusive: list[list[str]] = Field(
+    exclusive: list[ExclusiveGroup] = Field(
         default_factory=list,
-        description="Circumstances of which at most one is met at a time: [[fog, rain]]",
+        description="Circumstances of which at most one is met at a time: [[fog, rain]]; if one of "
+        "them always is: [{of: [day, night], exhaustive: true}]",
     )
     slices: list[str] = Field(default_factory=list, description="Metadata columns, or label")
     smallest_slice: int = Field(
@@ -334,12 +353,12 @@ class Assessment(Strict):
     @classmethod
     def read(cls, path: Path) -> Assessment:
         """Read and check a file."""
-        return cls._from(Document.read(path))
+        return cls.of(Document.read(path))
 
     @classmethod
     def parse(cls, text: str, path: str | Path) -> Assessment:
         """Check a text as if it stood in a file of that name."""
-        return cls._from(Document.parse(text, path))
+        return cls.of(Document.parse(text, path))
 
     @classmethod
     def bare(cls, text: str, path: str | Path) -> Assessment:
@@ -357,7 +376,8 @@ class Assessment(Strict):
         return spec
 
     @classmethod
-    def _from(cls, document: Document) -> Assessment:
+    def of(cls, document: Document) -> Assessment:
+        """Check a document."""
         if not isinstance(document.content, Mapping):
             raise document.error(
                 (),
@@ -518,7 +538,7 @@ class Assessment(Strict):
         stated = {n: c.probability for n, c in self.circumstances.items()}
         seen: set[str] = set()
         for i, group in enumerate(self.exclusive):
-            for name in group:
+            for name in group.of:
                 if name not in stated:
                     hint = did_you_mean(name, stated)
                     raise self.error(("exclusive", i), f"{name!r} is no circumstance{hint}")
@@ -527,12 +547,9 @@ class Assessment(Strict):
                         ("exclusive", i), f"{name!r} is named twice; one group holds each"
                     )
                 seen.add(name)
-            total = sum(stated[name] or 0.0 for name in group)
-            if total > 1.0 + 1e-6:
-                raise self.error(
-                    ("exclusive", i),
-                    f"the probabilities of {', '.join(group)} sum to {total:g}; of exclusive circumstances at most 1",
-                )
+            with self.located(("exclusive", i)):
+                probabilities = {name: stated[name] or 0.0 for name in group.of}
+                check_exclusive(probabilities, exhaustive=group.exhaustive)
         mixing = [name for name, c in self.circumstances.items() if c.mixture is not None]
         for name in mixing[1:]:
             raise self.error(

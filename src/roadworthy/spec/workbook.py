@@ -51,6 +51,8 @@ COLUMNS = ("Id", "Circumstance", "Transform", "Levels", "Probability", "Exposure
 FREQUENCY, LOOKED_AT, ESTIMATOR = "Relative frequency in source data", "Looked at", "Estimator"
 PIECES = {"Up to": "up_to", "Slope": "slope", "Intercept": "intercept"}
 SHORT_NAME, SEEN_BY = "Short name", "Seen by "
+EXHAUSTIVE = re.compile(r"\s*\(exhaustive\)$", re.IGNORECASE)
+"""Behind the name of an exclusive group of which one is always met."""
 KNOWN = (*COLUMNS, SHORT_NAME, FREQUENCY, LOOKED_AT, ESTIMATOR, *PIECES)
 MIXTURE = "mixture"
 """All circumstances with a transform and a probability, as they are met in use."""
@@ -254,7 +256,7 @@ class _Reader:
 
     def _circumstances(self) -> None:
         """Tasks 1 and 2: a row a circumstance."""
-        tab, groups = self.tabs[SPECIFICATION], dict[str, list[str]]()
+        tab, groups = self.tabs[SPECIFICATION], dict[str, dict[str, Any]]()
         _, titles = tab.header("Id", "Circumstance")
         for title in set(titles) - set(KNOWN):
             near = did_you_mean(title, set(KNOWN) - set(titles))
@@ -272,15 +274,16 @@ class _Reader:
             )
             self.names[id_.label] = key, name
             self._circumstance(("circumstances", key), at)
-            group = at["Exclusive group"]
-            if group.label:
-                groups.setdefault(group.label, []).append(key)
-                place = ("exclusive", list(groups).index(group.label))
+            if (group := at["Exclusive group"]).label:
+                whole = EXHAUSTIVE.sub("", group.label)
+                groups.setdefault(whole, {"of": []})["of"].append(key)
+                groups[whole] |= {"exhaustive": True} if whole != group.label else {}
+                place = ("exclusive", list(groups).index(whole))
                 self.cells.setdefault(place, group.where)
             for title in (t for t in titles if t.lower().startswith(SEEN_BY.lower())):
                 self._seen_by(title[len(SEEN_BY) :].strip(), key, at[title])
         if groups:
-            self.content["exclusive"] = list(groups.values())
+            self.content["exclusive"] = [g if len(g) > 1 else g["of"] for g in groups.values()]
         every = self.content.get("circumstances", {})
         made = [c for c in every.values() if {"transform", "transforms"} & set(c)]
         if sum("probability" in c for c in made) > 1:

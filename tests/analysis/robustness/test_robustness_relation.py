@@ -46,6 +46,20 @@ def test_box_5_differences():
         assert performance_loss(source, target, "higher", "absolute") == pytest.approx(printed)
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["0.25:0.01, 1:0+1d", "0.25: 0.01,1: d", " .25 : 1e-2 , 1 : 1 d + 0", "0.25: .01, 1: 1.0d"],
+)
+def test_box_7_in_one_line(text):
+    assert Epsilon.parse(text) == BOX_7
+
+
+@pytest.mark.parametrize("text", ["", "0.25", "1:", ":1", "1: x", "1: 0.1 0.2d", "1: 2dd", "1: 0,"])
+def test_a_line_that_is_no_epsilon_is_refused_by_its_part(text):
+    with pytest.raises(ValueError, match=r"cannot read '.*'; write up_to: intercept"):
+        Epsilon.parse(text)
+
+
 def test_box_7_is_not_robust_for_any_metric():
     found = {m: judge_relation(round(s - t, 3), D, BOX_7) for m, (s, t, _) in BOX_5.items()}
     all_five = robust_for_all(found)

@@ -90,6 +90,26 @@ class Epsilon:
         """From rows of (up_to, slope, intercept)."""
         return cls(tuple(Piece(*map(float, row)) for row in rows))
 
+    @classmethod
+    def parse(cls, text: str) -> Epsilon:
+        """From a line of text: pieces ``up_to: intercept + slope d``, with commas between them.
+
+        >>> Epsilon.parse("0.25: 0.01, 1: 0.02 + d") == Epsilon.of([(0.25, 0, 0.01), (1, 1, 0.02)])
+        True
+        """
+        rows = []
+        for part in text.split(","):
+            up_to, _, line = part.partition(":")
+            terms = [term.strip() for term in line.split("+")]
+            try:
+                slope = sum(float(t[:-1] or 1) for t in terms if t.endswith("d"))
+                intercept = sum(float(t) for t in terms if not t.endswith("d"))
+                rows.append((float(up_to), slope, intercept))
+            except ValueError:
+                said = "write up_to: intercept + slope d, as in '0.25: 0.01, 1: 0.01 + 0.5d'"
+                raise ValueError(f"cannot read {part.strip()!r}; {said}") from None
+        return cls.of(rows)
+
     def __call__(self, d: float) -> float | None:
         """Epsilon at a distance; None if it is not covered."""
         found = float(self.at(np.array([d]))[0])

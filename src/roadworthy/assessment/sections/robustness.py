@@ -892,7 +892,7 @@ class _Analysis:
                     DistanceRecord(
                         **place,
                         method=_described("set_distances", name, settings),
-                        metric=SET_METRICS.get(name, "M16" if paired else "M17"),
+                        metric=component.traits["known_as"],
                         value=found.value,
                         pairs=len(other) if paired else 0,
                         note="; ".join(found.notes),
@@ -1125,8 +1125,6 @@ ROUGH = 20
 """Groups below which intervals are called rough."""
 CALIBRATED_AT = 2
 """The level at which estimators learn how a circumstance looks, or the one nearest to it."""
-SET_METRICS = {"frechet": "M15"}
-"""Of those between sets; pairs of features are M16, clusters M17."""
 FEWEST_LEVELS = 3
 """Levels of which a curve has a knee."""
 NOT_STATED = relation.Epsilon.of([(2.0, 0.0, 2.0)])

@@ -15,10 +15,16 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from roadworthy.generative.raae import FEWEST, Pair, PairAutoencoders
+if TYPE_CHECKING:  # torch is loaded when autoencoders are trained, not when components are listed
+    from roadworthy.generative.raae import PairAutoencoders
+
+Pair = tuple[int, int]
+FEWEST = 50
+"""Pictures of a class that an autoencoder can be learned from."""
 
 GRID = 50
 """Cells a side of the latent grid."""
@@ -154,6 +160,8 @@ def fit_pairs(
 ) -> FittedPairs:
     """Train `autoencoders` for each pair, many together; with `keep`, those that are trained are found
     again in that folder."""
+    from roadworthy.generative.raae import PairAutoencoders
+
     if images.dtype.kind not in "uf" or images.ndim < 3:
         raise ValueError(
             f"images are {images.dtype} of shape {images.shape}; images (n, height, width, …) were expected"

@@ -53,7 +53,7 @@ def _init(
 ) -> None:
     """Write a commented assessment file, valid as it stands, for a subject and data.
 
-    With --workbook, or if FILE ends in .xlsx, it is an empty workbook of three tabs instead.
+    With --workbook, or if FILE ends in .xlsx, it is an empty workbook of three tabs and a checklist.
 
     Without options it looks at the folder of the file. What is a guess is marked `# please check`.
     """

@@ -41,7 +41,11 @@ def add_to(app: typer.Typer) -> None:
 
 def list_components(
     room: Annotated[
-        str | None, Argument(metavar="[TYPE]", help="loaders, measures, transforms, supervisors, …")
+        str | None,
+        Argument(
+            metavar="[TYPE]",
+            help="loaders, measures, transforms, supervisors, …; or hazards, a checklist.",
+        ),
     ] = None,
     check: Annotated[
         str | None,
@@ -56,6 +60,12 @@ def list_components(
 
     if check is not None:
         return _check(room, check)
+    if room == "hazards":  # no components: what may happen in use, to start from
+        from roadworthy.analysis.robustness.circumstances import CHECKLIST
+
+        hazards = [hazard._asdict() for hazard in CHECKLIST]
+        output.print_json({room: hazards}) if json else output.print_records(hazards)
+        return 0
     rooms = [room] if room else list(registry.ROOMS)
     found = {name: [_described(c) for c in registry.components(name).values()] for name in rooms}
     if json:

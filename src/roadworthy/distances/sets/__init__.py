@@ -2,8 +2,8 @@
 al. 2024). One file each.
 
 A distance between sets is a function of two matrices of features, one row an image: the source's
-(n, d) and the target's (m, d). With ``paired=True`` row i of one belongs to row i of the other. It
-gives a `SetDistance`: the value, and notes on what weakens it.
+(n, d) and the target's (m, d). With ``paired=True`` row i of one belongs to row i of the other;
+`known_as` is its metric there. It gives a `SetDistance`: the value, and notes on what weakens it.
 
 >>> from roadworthy.registry import components, get
 >>> list(components("set_distances"))

@@ -21,7 +21,7 @@ from roadworthy.distances.sets import SetDistance, feature_pair
 from roadworthy.registry import register
 
 
-@register("set_distances", "frechet", paired=False)
+@register("set_distances", "frechet", paired=False, known_as="M15")
 def frechet(source: Any, target: Any) -> SetDistance:
     """Fréchet distance of Gaussians with the features' means and covariances; FID only on Inception's."""
     pair = feature_pair(source, target, least=2)

@@ -29,7 +29,7 @@ PAIRS_AT_ONCE = 2**20
 """Distances held at once, in numbers."""
 
 
-@register("set_distances", "single", paired=False)
+@register("set_distances", "single", paired=False, known_as="M17")
 def single(source: Any, target: Any, *, metric: Metric = "euclidean") -> SetDistance:
     """Distance of the nearest pair of points, one of each set."""
     points = _points(source, target, metric)
@@ -39,14 +39,14 @@ def single(source: Any, target: Any, *, metric: Metric = "euclidean") -> SetDist
     return SetDistance(float(nearest(points.source, points.target).distances.min()), points.notes)
 
 
-@register("set_distances", "complete", paired=False)
+@register("set_distances", "complete", paired=False, known_as="M17")
 def complete(source: Any, target: Any, *, metric: Metric = "euclidean") -> SetDistance:
     """Distance of the farthest pair of points, one of each set."""
     points = _points(source, target, metric)
     return SetDistance(max(_by_block(points, metric, np.max)), points.notes)
 
 
-@register("set_distances", "average", paired=False)
+@register("set_distances", "average", paired=False, known_as="M17")
 def average(source: Any, target: Any, *, metric: Metric = "euclidean") -> SetDistance:
     """Mean distance of all pairs of points, one of each set; above 0 even between equal sets."""
     points = _points(source, target, metric)
@@ -54,7 +54,7 @@ def average(source: Any, target: Any, *, metric: Metric = "euclidean") -> SetDis
     return SetDistance(total / len(points.source) / len(points.target), points.notes)
 
 
-@register("set_distances", "centroid", paired=False)
+@register("set_distances", "centroid", paired=False, known_as="M17")
 def centroid(source: Any, target: Any, *, metric: Metric = "euclidean") -> SetDistance:
     """Distance of the means of the two sets."""
     points = _points(source, target, metric)

@@ -17,14 +17,14 @@ from roadworthy.distances.sets import SetDistance, feature_pair
 from roadworthy.registry import register
 
 
-@register("set_distances", "paired_euclidean", paired=True)
+@register("set_distances", "paired_euclidean", paired=True, known_as="M16")
 def paired_euclidean(source: Any, target: Any) -> SetDistance:
     """Mean Euclidean distance between the features of each pair."""
     one, other = feature_pair(source, target, paired=True)
     return SetDistance(float(np.linalg.norm(one - other, axis=1).mean()))
 
 
-@register("set_distances", "paired_cosine", paired=True)
+@register("set_distances", "paired_cosine", paired=True, known_as="M16")
 def paired_cosine(source: Any, target: Any) -> SetDistance:
     """Mean of one minus the cosine between the features of each pair."""
     one, other = feature_pair(source, target, paired=True)
