@@ -1241,11 +1241,10 @@ def _whole(value: float | None) -> str:
 
 
 def _ranged(value: float | None, interval: StoredInterval | None, *more: str) -> Cell:
-    under = (
-        []
-        if interval is None
-        else [f"{numbers.value(interval.low)} to {numbers.value(interval.high)}"]
-    )
+    if value is None:
+        return Cell(numbers.NONE, ["not defined", *more])
+    ends = [] if interval is None else [interval.low, interval.high]
+    under = [" to ".join(numbers.value(end) for end in ends)] if ends else []
     return Cell(numbers.value(value), [*under, *more])
 
 
