@@ -25,9 +25,10 @@ from __future__ import annotations
 import functools
 import itertools
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import is_
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -41,10 +42,9 @@ AREAS = {"all": (0.0, 1e10), "small": (0.0, 32.0**2), "medium": (32.0**2, 96.0**
 """COCO's ranges of areas in pixels, both ends included."""
 MAX_DETECTIONS = 100
 """COCO's: of one class in one image, the 100 best scores count."""
-_PAIRS_AT_ONCE, _NUMBERS_AT_ONCE = 2_000_000, 700_000
+_PAIRS_AT_ONCE, _WEIGHTS_AT_ONCE = 2_000_000, 700_000
 _MOST_COPIES = 64
 """Copies of an image that alternate where its scores are equal; further ones follow in one step."""
-_P, _R = ParamSpec("_P"), TypeVar("_R")
 
 
 class Setting(NamedTuple):
@@ -86,11 +86,9 @@ FIGURES: dict[str, Figure] = {
     "ar_medium": Figure("recall", area="medium"),
     "ar_large": Figure("recall", area="large"),
 }
-COUNTS = ("tp", "fp", "fn", "precision", "recall")
 
 
-@dataclass(frozen=True)
-class DetectionSummary:
+class DetectionSummary(NamedTuple):
     """COCO's 12 figures, and what was found at a score and an IoU; NaN is "not defined"."""
 
     ap: float
@@ -110,39 +108,18 @@ class DetectionSummary:
     fn: float
     precision: float
     recall: float
-    by_class: Mapping[int, DetectionSummary] = field(default_factory=dict)
+    by_class: Mapping[int, DetectionSummary] = {}
 
 
-class Summaries(NamedTuple):
-    """Figures by weighting: columns are those of `FIGURES`, then `COUNTS`."""
-
-    overall: np.ndarray
-    """(weightings, figures)"""
-    by_class: np.ndarray
-    """(weightings, figures, classes)"""
-    labels: tuple[int, ...]
-    """The classes, in order."""
-
-    def column(self, figure: str, label: int | None = None) -> np.ndarray:
-        """One figure of every weighting, over all classes or of one."""
-        at = (*FIGURES, *COUNTS).index(figure)
-        if label is None:
-            return self.overall[:, at]
-        return self.by_class[:, at, self.labels.index(label)]
-
-
-def _kept(
-    make: Callable[Concatenate[Evaluation, _P], _R],
-) -> Callable[Concatenate[Evaluation, _P], _R]:
+def _kept(make: Callable[..., Any]) -> Callable[..., Any]:
     """A method of an evaluation whose results are kept with it."""
 
     @functools.wraps(make)
-    def kept(self: Evaluation, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        key = (make.__name__, *args, *kwargs.items())
-        if key not in self.results:
-            self.results[key] = make(self, *args, **kwargs)
-        found: _R = self.results[key]
-        return found
+    def kept(self: Evaluation, *asked: Any) -> Any:
+        key = (make.__name__, *asked)
+        if key not in self.kept:
+            self.kept[key] = make(self, *asked)
+        return self.kept[key]
 
     return kept
 
@@ -173,26 +150,27 @@ class Evaluation:
     found_at: np.ndarray
     """By object, the score of the detection that found it in the first setting; minus infinity for
     none."""
-    results: dict[Any, Any] = field(default_factory=dict, repr=False)
+    kept: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
         return len(self.answered)
 
-    def bit(self, iou: float, area: str = "all") -> np.uint64:
+    def bit(self, iou: float, area: str) -> np.uint64:
         """The number of the bit of a setting."""
         near = [at for at, t in enumerate(self.thresholds) if abs(t - iou) < 1e-9]
         if not near:
-            known = ", ".join(f"{t:g}" for t in self.thresholds)
-            raise ValueError(f"nothing was matched at an IoU of {iou:g}, but at {known}")
+            raise ValueError(f"nothing was matched at an IoU of {iou:g}")
         return np.uint64(list(AREAS).index(area) * len(self.thresholds) + near[0])
 
     def take(self, rows: np.ndarray) -> Evaluation:
         """The cases `rows`, renumbered; a row may be taken more than once."""
         own, case = _gathered(self.case, rows)
         objects, truth_case = _gathered(self.truth_case, rows)
-        found = (c[own] for c in (self.label, self.score, self.rank, self.hit, self.unjudged))
-        truth = (c[objects] for c in (self.truth_label, self.judged, self.found_at))
-        return Evaluation(self.thresholds, self.answered[rows], case, *found, truth_case, *truth)
+        return Evaluation(
+            self.thresholds, self.answered[rows], case, self.label[own], self.score[own],
+            self.rank[own], self.hit[own], self.unjudged[own], truth_case,
+            self.truth_label[objects], self.judged[objects], self.found_at[objects],
+        )  # fmt: skip
 
     @functools.cached_property
     def labels(self) -> np.ndarray:
@@ -203,6 +181,11 @@ class Evaluation:
     def classes(self) -> np.ndarray:
         """By detection, the position of its class in `labels`."""
         return np.searchsorted(self.labels, self.label)
+
+    @functools.cached_property
+    def truth_classes(self) -> np.ndarray:
+        """The same by object."""
+        return np.searchsorted(self.labels, self.truth_label)
 
     @functools.cached_property
     def alternating(self) -> np.ndarray:
@@ -218,20 +201,21 @@ class Evaluation:
         found[order] = np.isin(group, group[differs])
         return found
 
-    def ranking(self, weights: np.ndarray) -> _Ranking:
+    def ranking(self, weights: np.ndarray) -> Ranking:
         """The order of detections for weights like these."""
-        copies = 1
-        if weights.max(initial=0.0) > 1 and self.alternating.any():
+        most, copies = int(np.ceil(weights.max(initial=1.0))), 1
+        if most > 1 and self.alternating.any():
             # A power of 2, so that weights that grow do not rank again and again.
-            copies = 1 << (int(np.ceil(weights.max())) - 1).bit_length()
-        return self._ranking(min(copies, _MOST_COPIES))
+            copies = min(1 << (most - 1).bit_length(), _MOST_COPIES)
+        found: Ranking = self._ranking(copies)
+        return found
 
     @_kept
-    def _ranking(self, copies: int) -> _Ranking:
-        return _Ranking.of(self, copies)
+    def _ranking(self, copies: int) -> Ranking:
+        return Ranking.of(self, copies)
 
     @_kept
-    def curves(self, setting: Setting, copies: int) -> _Curves:
+    def curves(self, setting: Setting, copies: int) -> Any:
         """The curves of all classes if images are repeated up to `copies` times."""
         return _Curves.of(self, setting, self._ranking(copies))
 
@@ -239,41 +223,31 @@ class Evaluation:
     def objects(self, area: str) -> Any:
         """Objects that are judged."""
         own = _holds(self.judged, self.bit(self.thresholds[0], area))
-        return self._tally(self.truth_label[own], self.truth_case[own], own[own])
+        return self._tally(self.truth_classes[own], self.truth_case[own])
 
     @_kept
     def hits(self, area: str, most: int) -> Any:
         """Objects that the best `most` detections of an image and class found, as the share of
         COCO's thresholds."""
-        bits = [self.bit(iou, area) for iou in THRESHOLDS]
         own = np.flatnonzero(self.rank < most)
+        bits = [self.bit(iou, area) for iou in THRESHOLDS]
         share = np.mean([_holds(self.hit[own], bit) for bit in bits], axis=0)
-        return self._tally(self.label[own], self.case[own], share)
+        return self._tally(self.classes[own], self.case[own], share)
 
     @_kept
-    def found(self, area: str, most: int) -> Any:
-        """The same at COCO's lowest threshold."""
-        own = _holds(self.hit, self.bit(THRESHOLDS[0], area)) & (self.rank < most)
-        return self._tally(self.label[own], self.case[own], own[own])
+    def detections(
+        self, fate: str, iou: float, min_score: float, area: str = "all", most: float = np.inf
+    ) -> Any:
+        """Detections at or above a score that are `right`, or `false`."""
+        bits = self.hit if fate == "right" else ~(self.hit | self.unjudged)
+        own = _holds(bits, self.bit(iou, area)) & (self.score >= min_score) & (self.rank < most)
+        return self._tally(self.classes[own], self.case[own])
 
-    @_kept
-    def right(self, iou: float, min_score: float, area: str) -> Any:
-        """Detections at or above a score that found an object."""
-        own = _holds(self.hit, self.bit(iou, area)) & (self.score >= min_score)
-        return self._tally(self.label[own], self.case[own], own[own])
-
-    @_kept
-    def false(self, iou: float, min_score: float, area: str) -> Any:
-        """Detections at or above a score that are false."""
-        own = ~_holds(self.hit | self.unjudged, self.bit(iou, area)) & (self.score >= min_score)
-        return self._tally(self.label[own], self.case[own], own[own])
-
-    def _tally(self, label: np.ndarray, case: np.ndarray, values: np.ndarray) -> Any:
+    def _tally(self, classes: np.ndarray, case: np.ndarray, values: Any = None) -> Any:
         from scipy.sparse import csr_array
 
-        at = np.searchsorted(self.labels, label), case
-        shape = len(self.labels), len(self)
-        return csr_array((values.astype(np.float64), at), shape=shape)
+        values = np.ones(len(case)) if values is None else values
+        return csr_array((values, (classes, case)), shape=(len(self.labels), len(self)))
 
     def missed_unasked(self, weights: np.ndarray, area: str) -> np.ndarray:
         """The weight of cases that have neither an answer nor an object (weightings,)."""
@@ -291,7 +265,7 @@ def _totals(tally: Any, weights: np.ndarray) -> np.ndarray:
 
 
 def _holds(bits: np.ndarray, bit: np.uint64) -> np.ndarray:
-    return (bits >> bit & np.uint64(1)).astype(bool)
+    return np.asarray(bits >> bit & np.uint64(1)).astype(bool)
 
 
 def _changes(*columns: np.ndarray) -> np.ndarray:
@@ -323,20 +297,16 @@ def evaluate_boxes(
 ) -> Evaluation:
     """Match once for all figures; the latest evaluations are kept, since one set of answers is
     asked for many."""
-    given = tuple(outputs), tuple(targets)
+    given = (*outputs, *targets)
     for known, at, found in tuple(_LATEST):
-        if at == thresholds and all(map(_same, known, given)):
+        if at == thresholds and len(known) == len(given) and all(map(is_, known, given)):
             return found
     found = _evaluated(outputs, targets, thresholds)
     _LATEST.append((given, thresholds, found))
     return found
 
 
-_LATEST: deque[tuple[tuple[tuple[Any, ...], ...], tuple[float, ...], Evaluation]] = deque(maxlen=2)
-
-
-def _same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
-    return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))
+_LATEST: deque[tuple[tuple[Any, ...], tuple[float, ...], Evaluation]] = deque(maxlen=2)
 
 
 def _evaluated(
@@ -352,6 +322,7 @@ def _evaluated(
     order = np.lexsort((-scores, key))
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = _places(_changes(key[order]))
+
     every = np.uint64((1 << len(thresholds)) - 1)
     shifts = [np.uint64(at * len(thresholds)) for at in range(len(AREAS))]
     area = truth["area"] if "area" in truth else box_area(truth["xyxy"])
@@ -361,8 +332,7 @@ def _evaluated(
     reached = np.searchsorted(least, pairs.iou, side="right").astype(np.uint64)
     bits = (np.uint64(1) << reached) - np.uint64(1)
     bits = np.bitwise_or.reduce([bits << shift for shift in shifts])
-    hit, unjudged, finder = _greedy(pairs, bits, rank, truth["ignore"], judged)
-    found_at = np.where(finder >= 0, np.append(scores, 0.0)[finder], -np.inf)
+    hit, unjudged, found_at = _greedy(pairs, bits, rank, scores, truth["ignore"], judged)
     # COCO: a detection that found nothing counts only if it lies in the range of areas itself.
     outside = ~(hit | unjudged) & ~_in_range(box_area(found["xyxy"]), every, shifts)
     return Evaluation(
@@ -403,16 +373,6 @@ class _Pairs(NamedTuple):
     iou: np.ndarray
 
 
-class _Matching(NamedTuple):
-    """What became of every detection, and who found each object."""
-
-    hit: np.ndarray
-    unjudged: np.ndarray
-    """Bits: the detection was matched with an object that is not judged."""
-    finder: np.ndarray
-    """By object, the detection that found it in the first setting, or -1."""
-
-
 def _candidates(
     found: Parts, key: np.ndarray, truth: Parts, truth_key: np.ndarray, least: float
 ) -> _Pairs:
@@ -421,80 +381,61 @@ def _candidates(
     by_key = np.argsort(truth_key, kind="stable")
     start = np.searchsorted(truth_key[by_key], key, side="left")
     lengths = np.searchsorted(truth_key[by_key], key, side="right") - start
-    kept = [_Pairs(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))]
-    for block in _blocks(lengths):
-        detection = np.repeat(np.arange(block.start, block.stop), lengths[block])
-        object_ = by_key[_ranges(start[block], lengths[block])]
-        overlap = box_iou(
-            found["xyxy"][detection],
-            truth["xyxy"][object_],
-            of_first=truth["ignore"][object_] if truth["ignore"].any() else None,
-        )
+    # Blocks of detections bound the memory.
+    blocks = np.flatnonzero(np.diff(np.cumsum(lengths) // _PAIRS_AT_ONCE)) + 1
+    kept = []
+    for a, b in itertools.pairwise([0, *blocks.tolist(), len(lengths)]):
+        detection = np.repeat(np.arange(a, b), lengths[a:b])
+        object_ = by_key[_ranges(start[a:b], lengths[a:b])]
+        boxes, crowd = (found["xyxy"][detection], truth["xyxy"][object_]), truth["ignore"][object_]
+        overlap = box_iou(*boxes, of_first=crowd if crowd.any() else None)
         near = overlap >= least
         kept.append(_Pairs(detection[near], object_[near], overlap[near]))
     return _Pairs(*(np.concatenate(column) for column in zip(*kept, strict=True)))
 
 
-def _blocks(lengths: np.ndarray) -> Iterator[slice]:
-    """Slices of the detections that make about `_PAIRS_AT_ONCE` pairs each, to bound the memory."""
-    marks = np.cumsum(lengths) // _PAIRS_AT_ONCE
-    edges = [0, *(np.flatnonzero(np.diff(marks)) + 1).tolist(), len(lengths)]
-    return (slice(a, b) for a, b in itertools.pairwise(edges) if b > a)
-
-
 def _greedy(
-    pairs: _Pairs, bits: np.ndarray, rank: np.ndarray, crowd: np.ndarray, judged: np.ndarray
-) -> _Matching:
-    n = len(rank)
-    hit, unjudged = np.zeros(n, dtype=np.uint64), np.zeros(n, dtype=np.uint64)
-    finder = np.full(len(judged), -1, dtype=np.int64)
-    real = bits & judged[pairs.truth]
-    # Most pairs have no rival: nothing is left to choose.
-    alone = np.bincount(pairs.detection, minlength=n)[pairs.detection] == 1
-    alone &= np.bincount(pairs.truth, minlength=len(judged))[pairs.truth] == 1
-    hit[pairs.detection[alone]] = real[alone]
-    unjudged[pairs.detection[alone]] = (bits & ~real)[alone]
-    first = alone & (real & np.uint64(1) > 0)
-    finder[pairs.truth[first]] = pairs.detection[first]
-    taken = np.zeros(len(judged), dtype=np.uint64)
-    for detection, object_, offer, right in _rounds(pairs, bits, real, rank, ~alone):
-        got = hit[detection] | unjudged[detection]
-        free = offer & ~got & np.where(crowd[object_], ~np.uint64(0), ~taken[object_])
-        taken[object_] |= free
-        (hit if right else unjudged)[detection] |= free
-        if right:
-            new = free & np.uint64(1) > 0
-            finder[object_[new]] = detection[new]
-    return _Matching(hit, unjudged, finder)
+    pairs: _Pairs, bits: np.ndarray, rank: np.ndarray, scores: np.ndarray, crowd: np.ndarray,
+    judged: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+    """By detection, the bits in which it found an object that is judged, and one that is not; by
+    object, the score of the detection that found it in the first setting.
 
-
-def _rounds(
-    pairs: _Pairs, bits: np.ndarray, real: np.ndarray, rank: np.ndarray, rivals: np.ndarray
-) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, bool]]:
-    """What detections are offered, in rounds in which no two are of one image and class.
-
-    The best detection of every image and class is first offered the objects that are judged, the
-    one of the highest IoU first, then the others; then the second best, and so on.
+    In one round no two detections are of one image and class. The best one is first offered the
+    objects that are judged, that of the highest IoU first, then the others; then the second best
+    detection, and so on.
     """
-    detection, object_, iou = (column[rivals] for column in pairs)
+    detection, truth, iou = pairs
+    # Most pairs have no rival and come first, all at once.
+    rivals = (np.bincount(detection)[detection] > 1) | (np.bincount(truth)[truth] > 1)
+    rounds = [(np.flatnonzero(~rivals), other) for other in (0, 1)]
     # COCO gives the later of two objects of equal IoU to the detection; hence the first sort key.
-    order = np.lexsort((-object_, -iou, detection))
-    detection, object_ = detection[order], object_[order]
-    offers = real[rivals][order], (bits & ~real)[rivals][order]
-    place = _places(_changes(detection))
-    turn = rank[detection] * (place.max(initial=0) + 1) + place
+    order = np.flatnonzero(rivals)
+    order = order[np.lexsort((-truth[order], -iou[order], detection[order]))]
+    place = _places(_changes(detection[order]))
+    places = place.max(initial=0) + 1
+    turn = 2 * places * rank[detection[order]] + place
+    turn = np.concatenate([turn, turn + places])
     by_turn = np.argsort(turn, kind="stable")
     ends = np.flatnonzero(np.diff(turn[by_turn], append=-1)) + 1
-    turns = [by_turn[a:b] for a, b in itertools.pairwise([0, *ends.tolist()])]
-    of_rank = itertools.groupby(turns, key=lambda rows: rank[detection[rows[0]]])
-    for _, group in of_rank:
-        rounds = list(group)
-        for right, offer in zip((True, False), offers, strict=True):
-            for rows in rounds:
-                yield detection[rows], object_[rows], offer[rows], right
+    for a, b in itertools.pairwise([0, *ends.tolist()]):
+        rounds.append((order[by_turn[a:b] % len(order)], int(by_turn[a] >= len(order))))
+    found = np.zeros((2, len(rank)), dtype=np.uint64)
+    taken, found_at = np.zeros_like(judged), np.full(len(judged), -np.inf)
+    for rows, other in rounds:
+        own, object_ = detection[rows], truth[rows]
+        free = bits[rows] & (judged[object_] if other == 0 else ~judged[object_])
+        free &= ~found[0, own] & ~found[1, own]
+        free &= np.where(crowd[object_], free, ~taken[object_])
+        taken[object_] |= free
+        found[other, own] |= free
+        if other == 0:
+            first = _holds(free, np.uint64(0))
+            found_at[object_[first]] = scores[own[first]]
+    return found[0], found[1], found_at
 
 
-class _Ranking(NamedTuple):
+class Ranking(NamedTuple):
     """Detections by class, from the highest score down; equal scores in the order of the files.
 
     When an image is repeated, its detections of one class and score alternate. If they fare
@@ -503,38 +444,47 @@ class _Ranking(NamedTuple):
 
     detection: np.ndarray
     column: np.ndarray
-    """Whose weight counts: columns are all cases, then the copies of those in `copied`."""
+    """Whose weight counts: columns are all cases, then the copies of those in `repeated`."""
     copy: np.ndarray
-    copied: np.ndarray
+    repeated: np.ndarray
     copies: int
 
     @classmethod
-    def of(cls, found: Evaluation, copies: int) -> _Ranking:
-        """The order if every image is repeated up to `copies` times."""
+    def of(cls, found: Evaluation, copies: int) -> Ranking:
+        """The order if images are repeated up to `copies` times."""
         turns = found.alternating if copies > 1 else np.zeros(len(found.case), dtype=bool)
         times = np.where(turns, copies, 1)
         own, copy = np.repeat(np.arange(len(times)), times), _ranges(np.zeros_like(times), times)
         order = np.lexsort((found.case[own] * copies + copy, -found.score[own], found.classes[own]))
         own, copy = own[order], copy[order]
-        case, copied = found.case[own], np.unique(found.case[turns])
-        place = len(found) + np.searchsorted(copied, case) * copies + copy
-        return cls(own, np.where(turns[own], place, case), copy, copied, copies)
+        case, repeated = found.case[own], np.unique(found.case[turns])
+        place = len(found) + np.searchsorted(repeated, case) * copies + copy
+        return cls(own, np.where(turns[own], place, case), copy, repeated, copies)
 
     def by_column(self, weights: np.ndarray) -> np.ndarray:
-        """Every copy counts up to once, the last one as often as is left."""
-        left = weights[:, self.copied, None] - np.arange(self.copies)
+        """Weights (columns, weightings): a copy counts up to once, the last as often as is left."""
+        left = weights[:, self.repeated, None] - np.arange(self.copies, dtype=weights.dtype)
         left[..., :-1] = np.minimum(left[..., :-1], 1)
         copies = np.maximum(left, 0).reshape(len(weights), -1)
-        return np.concatenate([weights, copies], axis=1)
+        return np.ascontiguousarray(np.concatenate([weights, copies], axis=1).T)
 
 
-class _Repeated(NamedTuple):
-    """False detections after the first of their case and class."""
+class _Further(NamedTuple):
+    """False detections after the first of their case and class, by run."""
 
     run: np.ndarray
     case: np.ndarray
-    count: np.ndarray
+    so_far: np.ndarray
     """How many there are up to this one."""
+
+    @classmethod
+    def of(cls, run: np.ndarray, case: np.ndarray, kind: np.ndarray) -> _Further:
+        """From all false detections, by class and score."""
+        order = np.lexsort((case, kind))
+        so_far = np.empty_like(order)
+        so_far[order] = _places(_changes(kind[order], case[order])) + 1
+        more = so_far > 1
+        return cls(run[more], case[more], so_far[more])
 
 
 @dataclass(frozen=True, eq=False)
@@ -549,76 +499,64 @@ class _Curves:
     """Sparse (2 runs, columns of weights): the false detections of a run, then its hits."""
     kind: np.ndarray
     """The position of the class of each run."""
-    repeated: _Repeated | None
+    starts: np.ndarray
+    """The first run of every class that has detections."""
+    lengths: np.ndarray
+    """How many runs it has."""
+    level: np.ndarray
+    """By run, the number of classes from here on: what is added to numbers up to 1 so that one
+    running maximum serves all classes."""
+    further: _Further | None
     """None if every case was answered."""
 
     @classmethod
-    def of(cls, found: Evaluation, setting: Setting, ranking: _Ranking) -> _Curves:
+    def of(cls, found: Evaluation, setting: Setting, ranking: Ranking) -> _Curves:
         """The curves of an evaluation."""
         from scipy.sparse import csr_array
 
-        bit, own = found.bit(setting.iou, setting.area), ranking.detection
+        bit = found.bit(setting.iou, setting.area)
         judged = ~_holds(found.unjudged, bit) & (found.rank < setting.most)
-        chosen = np.flatnonzero(judged[own])
-        own = own[chosen]
+        chosen = np.flatnonzero(judged[ranking.detection])
+        own = ranking.detection[chosen]
         right, kind = _holds(found.hit, bit)[own], found.classes[own]
         ends = np.roll(_changes(kind), -1) | (right & ~np.roll(right, -1))
-        run, runs = np.cumsum(ends) - ends, np.count_nonzero(ends)
-        row = 2 * run + right
-        starts = np.append(0, np.cumsum(np.bincount(row, minlength=2 * runs)))
-        shape = 2 * runs, len(found) + len(ranking.copied) * ranking.copies
-        table = csr_array((np.ones(len(row)), ranking.column[chosen], starts), shape=shape)
-        repeated = None
+        run, kinds = np.cumsum(ends) - ends, kind[ends]
+        parts = np.bincount(2 * run + right, minlength=2 * len(kinds))
+        shape = len(parts), len(found) + len(ranking.repeated) * ranking.copies
+        places = ranking.column[chosen], np.append(0, np.cumsum(parts))
+        runs = csr_array((np.ones(len(own), dtype=np.int32), *places), shape=shape)
+        starts = np.flatnonzero(_changes(kinds))
+        lengths = np.diff(starts, append=len(kinds))
+        level = np.repeat(np.arange(len(starts), 0, -1, dtype=np.float64), lengths)
+        further = None
         if not found.answered.all():
             # Further copies of a case make no more false detections than its first.
-            false = ~right & (ranking.copy[chosen] == 0)
-            run, case = run[false], found.case[own[false]]
-            order = np.lexsort((case, kind[ends][run]))
-            run, case = run[order], case[order]
-            count = _places(_changes(kind[ends][run], case)) + 1
-            more = np.flatnonzero(count > 1)
-            more = more[np.argsort(run[more])]
-            repeated = _Repeated(run[more], case[more], count[more])
-        return cls(table, kind[ends], repeated)
+            false = np.flatnonzero(~right & (ranking.copy[chosen] == 0))
+            further = _Further.of(run[false], found.case[own[false]], kind[false])
+        return cls(runs, kinds, starts, lengths, level, further)
 
-    @functools.cached_property
-    def starts(self) -> np.ndarray:
-        """Where classes begin; one without detections has no start."""
-        return np.flatnonzero(_changes(self.kind))
-
-    @functools.cached_property
-    def lengths(self) -> np.ndarray:
-        """Runs of each class that has some."""
-        return np.diff(self.starts, append=len(self.kind))
-
-    @functools.cached_property
-    def level(self) -> np.ndarray:
-        """By run, the number of classes from here on: what is added to numbers up to 1 so that one
-        running maximum serves all classes."""
-        return np.repeat(np.arange(len(self.starts), 0, -1, dtype=np.float64), self.lengths)
-
-    def average(self, columns: np.ndarray, objects: np.ndarray, silent: np.ndarray) -> np.ndarray:
-        """Average precision, 0 without a hit, by weighting and class; from weights (columns,
-        weightings), objects (weightings, classes) and the weight of unanswered cases."""
+    def average(self, weights: np.ndarray, objects: np.ndarray, silent: np.ndarray) -> np.ndarray:
+        """Average precision, 0 without a hit, by weighting and class; from weights by column,
+        objects by weighting and class, and the weight of unanswered cases."""
         average, kinds = np.zeros(objects.shape), self.kind[self.starts]
         if not len(kinds):
             return average
-        parts = (self.runs @ columns).reshape(len(self.kind), 2, -1)
+        parts = (self.runs @ weights).reshape(len(self.kind), 2, -1)
         made, found = (self._running_sum(parts[:, at].T) for at in (0, 1))
         made += found
-        if self.repeated is not None and silent.any():
-            made += silent[:, None] * self._most_false(self.repeated, columns)
+        if self.further is not None and silent.any():
+            made = made + silent[:, None] * self._most_false(self.further, weights)
         made[made == 0] = 1  # nothing was found there either
         best = found / made
         best += self.level
         np.maximum.accumulate(best[:, ::-1], axis=1, out=best[:, ::-1])
         best -= self.level
         objects = objects[:, kinds]
-        found /= np.repeat(np.where(objects > 0, objects, 1.0), self.lengths, axis=1)
+        recall = found / np.repeat(np.where(objects > 0, objects, 1.0), self.lengths, axis=1)
         # Points of recall that are reached. COCO's are multiples of 0.01 in floating point: 7 of
         # 100 objects do not reach the point 0.07, and neither do they here.
-        point = (found * 100 + 1e-9).astype(np.int32)
-        point += point * RECALLS[1] <= found
+        point = (recall * 100 + 1e-9).astype(np.int32)
+        point += point * RECALLS[1] <= recall
         steps = np.diff(point, axis=1, prepend=0)
         steps[:, self.starts] = point[:, self.starts]
         best *= steps
@@ -628,21 +566,21 @@ class _Curves:
     def _running_sum(self, parts: np.ndarray) -> np.ndarray:
         """Sums up to each run, from 0 in every class."""
         parts = np.ascontiguousarray(parts)
-        sums = np.cumsum(parts, axis=1)
+        sums = np.cumsum(parts, axis=1, dtype=parts.dtype)
         if len(self.starts) > 1:
             before = sums[:, self.starts] - parts[:, self.starts]
             sums -= np.repeat(before, self.lengths, axis=1)
         return sums
 
-    def _most_false(self, repeated: _Repeated, columns: np.ndarray) -> np.ndarray:
+    def _most_false(self, further: _Further, weights: np.ndarray) -> np.ndarray:
         """By run, the most false detections that a case with weight has made so far, at least 1."""
-        most = np.ones((len(self.kind), columns.shape[1]))
-        counts = np.where(columns[repeated.case] > 0, repeated.count[:, None], 1)
-        fresh = np.flatnonzero(_changes(repeated.run))
+        most = np.ones((len(self.kind), weights.shape[1]))
+        counts = np.where(weights[further.case] > 0, further.so_far[:, None], 1)
+        fresh = np.flatnonzero(_changes(further.run))
         if len(fresh):
-            most[repeated.run[fresh]] = np.maximum.reduceat(counts, fresh, axis=0)
-        level = self.level * (repeated.count.max(initial=1) + 1)
-        return np.maximum.accumulate(most.T - level, axis=1) + level
+            most[further.run[fresh]] = np.maximum.reduceat(counts, fresh, axis=0)
+        level = self.level * (further.so_far.max(initial=1) + 1)
+        return np.asarray(np.maximum.accumulate(most.T - level, axis=1) + level)
 
 
 def values_by_class(
@@ -673,16 +611,18 @@ def _averages(
     found: Evaluation,
     figures: Sequence[Figure],
     weights: np.ndarray,
-    objects: dict[str, np.ndarray],
+    objects: Mapping[str, np.ndarray],
 ) -> dict[Setting, np.ndarray]:
     """Average precision (weightings, classes) by setting."""
     settings = {s for f in figures if f.kind == "precision" for s in f.settings}
     averages = {s: np.empty_like(objects[s.area]) for s in settings}
     ranking, silent = found.ranking(weights), weights @ ~found.answered
-    step = max(1, _NUMBERS_AT_ONCE // max(1, len(found.case)))
-    for at in range(0, len(weights), step):
-        own = slice(at, at + step)
-        columns = np.ascontiguousarray(ranking.by_column(weights[own]).T)
+    # Sums of whole numbers are quicker. 2**31 detections do not fit into memory anyway.
+    whole = (weights == np.floor(weights)).all()
+    weights = weights.astype(np.int32) if whole else weights
+    step = max(1, _WEIGHTS_AT_ONCE // max(1, len(found.case)))
+    for own in (slice(at, at + step) for at in range(0, len(weights), step)):
+        columns = ranking.by_column(weights[own])
         for setting, average in averages.items():
             curves = found.curves(setting, ranking.copies)
             average[own] = curves.average(columns, objects[setting.area][own], silent[own])
@@ -711,25 +651,19 @@ def detection_summary(
     A case without answer is charged for as the measures of the same names do it.
     """
     found = evaluate_boxes(outputs, targets, thresholds=with_iou(iou))
-    by_case = np.ones(len(found)) if weights is None else np.asarray(weights, dtype=np.float64)
-    table = summaries(found, by_case[None], min_score=min_score, iou=iou)
-    by_class = {
-        label: DetectionSummary(*table.by_class[0, :, at].tolist())
-        for at, label in enumerate(table.labels)
-    }
-    return replace(DetectionSummary(*table.overall[0].tolist()), by_class=by_class)
+    weights = np.ones(len(found)) if weights is None else np.asarray(weights)
+    return summaries(found, weights[None], min_score=min_score, iou=iou)[0]
 
 
 def summaries(
     found: Evaluation, weights: np.ndarray, *, min_score: float = 0.5, iou: float = 0.5
-) -> Summaries:
-    """All figures for many weightings (weightings, cases), of which each says how often every case
-    was drawn.
+) -> list[DetectionSummary]:
+    """One summary a weighting (weightings, cases), which says how often every case was drawn.
 
     >>> from roadworthy.data.values import Boxes
     >>> truth = [Boxes.of([[0, 0, 10, 10]])] * 2
     >>> found = evaluate_boxes([Boxes.of([[0, 0, 10, 8]]), Boxes.of([])], truth)
-    >>> summaries(found, np.array([[2, 0], [0, 2]])).column("ar100").tolist()
+    >>> [summary.ar100 for summary in summaries(found, np.array([[2, 0], [0, 2]]))]
     [0.7, 0.0]
     """
     weights = np.asarray(weights, dtype=np.float64)
@@ -738,19 +672,21 @@ def summaries(
             f"weights have the shape {weights.shape}; one row a weighting with a weight for each of "
             f"the {len(found)} cases was expected"
         )
-    values = values_by_class(found, tuple(FIGURES.values()), weights)
-    counted = _counted(found, weights, min_score, iou)
-    silent = weights @ ~found.answered
-    overall = np.concatenate([over_classes(values, silent), counted[..., 0]], axis=1)
-    by_class = np.concatenate([values, counted[..., 1:]], axis=1)
-    return Summaries(overall, by_class, tuple(found.labels.tolist()))
+    by_class = values_by_class(found, tuple(FIGURES.values()), weights)
+    overall = over_classes(by_class, weights @ ~found.answered)
+    values = np.concatenate([overall[:, :, None], by_class], axis=2)
+    table = np.concatenate([values, _counts(found, weights, min_score, iou)], axis=1)
+    made = ([DetectionSummary(*row) for row in rows] for rows in table.swapaxes(1, 2).tolist())
+    labels = found.labels.tolist()
+    return [all_._replace(by_class=dict(zip(labels, each, strict=True))) for all_, *each in made]
 
 
-def _counted(found: Evaluation, weights: np.ndarray, min_score: float, iou: float) -> np.ndarray:
-    """`COUNTS` (weightings, counts, 1 + classes), first those over all classes."""
-    right, false = (tally(iou, min_score, "all") for tally in (found.right, found.false))
-    tp, fp = _with_sum(_totals(right, weights)), _with_sum(_totals(false, weights))
-    objects = _with_sum(_totals(found.objects("all"), weights))
+def _counts(found: Evaluation, weights: np.ndarray, min_score: float, iou: float) -> np.ndarray:
+    """True, false and missed detections, precision and recall (weightings, 5, 1 + classes), first
+    over all classes."""
+    right, false = (found.detections(fate, iou, min_score) for fate in ("right", "false"))
+    tallies = right, false, found.objects("all")
+    tp, fp, objects = (_with_sum(_totals(tally, weights)) for tally in tallies)
     missed = found.missed_unasked(weights, "all")[:, None]
     fn = np.where(objects > 0, objects + missed, 0.0) - tp
     fn[:, 0] = objects[:, 0] + missed[:, 0] - tp[:, 0]

@@ -277,8 +277,9 @@ def _counts(
     found: Evaluation, iou: float, min_score: float, area: str = "all"
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """By case: objects, those found and false detections."""
-    right, false = found.right(iou, min_score, area), found.false(iou, min_score, area)
-    return by_case(found.objects(area)), by_case(right), by_case(false)
+    fates = (found.detections(fate, iou, min_score, area) for fate in ("right", "false"))
+    objects, right, false = map(by_case, (found.objects(area), *fates))
+    return objects, right, false
 
 
 def _figure(
@@ -292,10 +293,10 @@ def _figure(
 
 
 def _scored(found: Evaluation, figure: Figure, min_score: float) -> Scored:
-    def weighted(weights: np.ndarray) -> float:
-        row = np.asarray(weights, dtype=np.float64)[None]
-        values = values_by_class(found, [figure], row)
-        return float(over_classes(values, row @ ~found.answered)[0, 0])
+    def weighted_rows(weights: np.ndarray) -> np.ndarray:
+        weights = np.asarray(weights, dtype=np.float64)
+        values = values_by_class(found, [figure], weights)
+        return over_classes(values, weights @ ~found.answered)[:, 0]
 
     error, failure = (
         _errors(found, figure, min_score) if figure.kind == "precision" else _misses(found, figure)
@@ -306,8 +307,9 @@ def _scored(found: Evaluation, figure: Figure, min_score: float) -> Scored:
         np.where(found.answered, error, 1.0),
         failure | ~found.answered,
         "free",
-        weighted,
+        lambda weights: float(weighted_rows(weights[None])[0]),
         "higher",
+        weighted_rows=weighted_rows,
         subset=lambda rows: _scored(found.take(rows), figure, min_score),
         support=tuple(np.unique(own) for own in cases if len(own)),
     )
@@ -327,4 +329,5 @@ def _misses(found: Evaluation, figure: Figure) -> tuple[np.ndarray, np.ndarray]:
     possible = np.asarray(objects.minimum(figure.most).sum(axis=0))
     hits = by_case(found.hits(figure.area, figure.most))
     share = np.where(possible > 0, 1.0 - hits / np.maximum(possible, 1.0), 0.0)
-    return share, by_case(found.found(figure.area, figure.most)) < possible
+    right = found.detections("right", THRESHOLDS[0], -np.inf, figure.area, figure.most)
+    return share, by_case(right) < possible
