@@ -555,9 +555,10 @@ class _Curves:
         recall = found / np.repeat(np.where(objects > 0, objects, 1.0), self.lengths, axis=1)
         # Points of recall that are reached. COCO's are multiples of 0.01 in floating point: 7 of
         # 100 objects do not reach the point 0.07, and neither do they here.
-        point = (recall * 100 + 1e-9).astype(np.int32)
+        point = np.floor(recall * 100 + 1e-9)
         point += point * RECALLS[1] <= recall
-        steps = np.diff(point, axis=1, prepend=0)
+        steps = point.copy()
+        steps[:, 1:] -= point[:, :-1]
         steps[:, self.starts] = point[:, self.starts]
         best *= steps
         average[:, kinds] = np.add.reduceat(best, self.starts, axis=1) / len(RECALLS)
