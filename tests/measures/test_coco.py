@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from roadworthy.data.values import Boxes
 from roadworthy.measures import coco
-from roadworthy.measures.coco import COUNTS, FIGURES, detection_summary, evaluate_boxes, summaries
+from roadworthy.measures.coco import FIGURES, detection_summary, evaluate_boxes, summaries
 from roadworthy.registry import get
 
 ORACLE = Path(__file__).with_name("oracle")
@@ -33,6 +34,10 @@ def drawn(name: str) -> tuple[Cases, np.ndarray]:
 
 def figures(summary: coco.DetectionSummary) -> list[float]:
     return [getattr(summary, name) for name in FIGURES]
+
+
+def numbers(summary: coco.DetectionSummary) -> list[float]:
+    return [getattr(summary, name) for name in summary._fields if name != "by_class"]
 
 
 def known(values: list[float | None]) -> list[float]:
@@ -70,17 +75,24 @@ def test_many_weightings_at_once_equal_evaluating_copies(name: str, silent: int)
     rng = np.random.default_rng(0)
     n = len(found)
     weights = np.stack([np.bincount(rng.integers(0, n, n), minlength=n) for _ in range(4)])
-    table = summaries(evaluate_boxes(found, truth), weights)
-    for row, w in enumerate(weights):
+    for summary, w in zip(summaries(evaluate_boxes(found, truth), weights), weights, strict=True):
         rows = np.repeat(np.arange(n), w)
         copied = detection_summary([found[i] for i in rows], [truth[i] for i in rows])
-        for figure in (*FIGURES, *COUNTS):
-            expected = getattr(copied, figure)
-            assert table.column(figure)[row] == pytest.approx(expected, abs=1e-9, nan_ok=True)
-            for label, of_class in copied.by_class.items():
-                ours = table.column(figure, label)[row]
-                expected = getattr(of_class, figure)
-                assert ours == pytest.approx(expected, abs=1e-9, nan_ok=True), (figure, label)
+        assert numbers(summary) == pytest.approx(numbers(copied), abs=1e-9, nan_ok=True)
+        for label, of_class in copied.by_class.items():
+            ours = numbers(summary.by_class[label])
+            assert ours == pytest.approx(numbers(of_class), abs=1e-9, nan_ok=True), label
+
+
+def test_blocks_of_weightings_and_pairs_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    (found, truth), weights = drawn("everything, images repeated")
+    rows = np.stack([np.roll(weights, k) for k in range(5)])
+    whole = summaries(evaluate_boxes(found, truth), rows)
+    monkeypatch.setattr(coco, "_WEIGHTS_AT_ONCE", 2 * sum(map(len, found)))
+    monkeypatch.setattr(coco, "_PAIRS_AT_ONCE", 3)
+    parts = summaries(evaluate_boxes(list(found), [*truth[:-1], replace(truth[-1])]), rows)
+    for one, other in zip(whole, parts, strict=True):
+        assert numbers(one) == pytest.approx(numbers(other), abs=1e-12, nan_ok=True)
 
 
 def test_with_silence_the_summary_has_the_values_of_the_measures() -> None:
@@ -118,9 +130,11 @@ def test_an_evaluation_is_kept_for_the_same_answers_only() -> None:
     assert evaluate_boxes([None, *found[1:]], truth) is not first
 
 
-def test_weights_of_another_number_of_cases_are_refused() -> None:
+def test_weights_of_another_number_of_cases_and_unmatched_ious_are_refused() -> None:
     (found, truth), _ = drawn("plain")
     with pytest.raises(ValueError, match=r"shape \(3,\); one row a weighting .* the 30 cases"):
         summaries(evaluate_boxes(found, truth), np.ones(3))
     with pytest.raises(ValueError, match=r"iou is 1\.5; a number above 0 and at most 1"):
         detection_summary(found, truth, iou=1.5)
+    with pytest.raises(ValueError, match=r"nothing was matched at an IoU of 0\.62"):
+        summaries(evaluate_boxes(found, truth), np.ones((1, 30)), iou=0.62)

@@ -305,6 +305,20 @@ def test_a_weight_counts_as_that_many_repetitions(name: str, seed: int, weights:
 
 
 @each_measure
+@pytest.mark.parametrize("silent", [(), (0, 4)])
+def test_many_weightings_at_once_have_the_values_of_each(name: str, silent: tuple[int]) -> None:
+    rng = np.random.default_rng(0)
+    for seed in range(5):
+        measure, _, (outputs, targets) = drawn(name, seed)
+        scored = measure(silenced(outputs, silent), targets)
+        weights = np.vstack([rng.integers(0, 4, (5, 6)), np.zeros(6, dtype=int)])
+        rows = np.array([5, 0, 0, 3])
+        for one, own in ((scored, weights), (scored.take(rows), weights[:, rows])):
+            each = [one.value(row) for row in own]
+            assert np.allclose(one.values(own), each, rtol=1e-12, equal_nan=True)
+
+
+@each_measure
 def test_values_stay_within_the_limits_a_measure_declares(name: str) -> None:
     for seed in range(20):
         measure, _, (outputs, targets) = drawn(name, seed)

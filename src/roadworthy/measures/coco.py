@@ -25,8 +25,9 @@ from __future__ import annotations
 import functools
 import itertools
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import is_
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -41,9 +42,18 @@ AREAS = {"all": (0.0, 1e10), "small": (0.0, 32.0**2), "medium": (32.0**2, 96.0**
 """COCO's ranges of areas in pixels, both ends included."""
 MAX_DETECTIONS = 100
 """COCO's: of one class in one image, the 100 best scores count."""
-_PAIRS_AT_ONCE = 2_000_000
+_PAIRS_AT_ONCE, _WEIGHTS_AT_ONCE = 2_000_000, 700_000
 _MOST_COPIES = 64
 """Copies of an image that alternate where its scores are equal; further ones follow in one step."""
+
+
+class Setting(NamedTuple):
+    """What a curve of precision over recall is drawn for."""
+
+    iou: float
+    area: str
+    most: int
+    """Detections of a class that count in one image."""
 
 
 class Figure(NamedTuple):
@@ -56,9 +66,10 @@ class Figure(NamedTuple):
     most: int = MAX_DETECTIONS
 
     @property
-    def ious(self) -> tuple[float, ...]:
-        """The thresholds it is a mean over."""
-        return THRESHOLDS if self.iou is None else (self.iou,)
+    def settings(self) -> list[Setting]:
+        """What it is a mean over."""
+        ious = THRESHOLDS if self.iou is None else (self.iou,)
+        return [Setting(iou, self.area, self.most) for iou in ious]
 
 
 FIGURES: dict[str, Figure] = {
@@ -75,11 +86,9 @@ FIGURES: dict[str, Figure] = {
     "ar_medium": Figure("recall", area="medium"),
     "ar_large": Figure("recall", area="large"),
 }
-COUNTS = ("tp", "fp", "fn", "precision", "recall")
 
 
-@dataclass(frozen=True)
-class DetectionSummary:
+class DetectionSummary(NamedTuple):
     """COCO's 12 figures, and what was found at a score and an IoU; NaN is "not defined"."""
 
     ap: float
@@ -99,32 +108,28 @@ class DetectionSummary:
     fn: float
     precision: float
     recall: float
-    by_class: Mapping[int, DetectionSummary] = field(default_factory=dict)
+    by_class: Mapping[int, DetectionSummary] = {}
 
 
-class Summaries(NamedTuple):
-    """Figures by weighting: columns are those of `FIGURES`, then `COUNTS`."""
+def _kept(make: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of an evaluation whose results are kept with it."""
 
-    overall: np.ndarray
-    """(weightings, figures)"""
-    by_class: np.ndarray
-    """(weightings, figures, classes)"""
-    labels: tuple[int, ...]
-    """The classes, in order."""
+    @functools.wraps(make)
+    def kept(self: Evaluation, *asked: Any) -> Any:
+        key = (make.__name__, *asked)
+        if key not in self.kept:
+            self.kept[key] = make(self, *asked)
+        return self.kept[key]
 
-    def column(self, figure: str, label: int | None = None) -> np.ndarray:
-        """One figure of every weighting, over all classes or of one."""
-        at = (*FIGURES, *COUNTS).index(figure)
-        if label is None:
-            return self.overall[:, at]
-        return self.by_class[:, at, self.labels.index(label)]
+    return kept
 
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
     """Detections and objects of all cases, both in case order, and what became of them.
 
-    In a `uint64`, the bit ``area * len(thresholds) + threshold`` stands for that setting.
+    In a `uint64`, the bit ``area * len(thresholds) + threshold`` stands for that setting. Tallies
+    are sparse arrays (classes, cases).
     """
 
     thresholds: tuple[float, ...]
@@ -145,40 +150,27 @@ class Evaluation:
     found_at: np.ndarray
     """By object, the score of the detection that found it in the first setting; minus infinity for
     none."""
+    kept: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
         return len(self.answered)
 
-    def bit(self, iou: float, area: str = "all") -> int:
+    def bit(self, iou: float, area: str) -> np.uint64:
         """The number of the bit of a setting."""
         near = [at for at, t in enumerate(self.thresholds) if abs(t - iou) < 1e-9]
         if not near:
-            known = ", ".join(f"{t:g}" for t in self.thresholds)
-            raise ValueError(f"nothing was matched at an IoU of {iou:g}, but at {known}")
-        return list(AREAS).index(area) * len(self.thresholds) + near[0]
-
-    def mask(self, ious: Sequence[float], area: str = "all") -> np.uint64:
-        """The bits of several IoUs."""
-        return np.uint64(sum(1 << self.bit(iou, area) for iou in ious))
+            raise ValueError(f"nothing was matched at an IoU of {iou:g}")
+        return np.uint64(list(AREAS).index(area) * len(self.thresholds) + near[0])
 
     def take(self, rows: np.ndarray) -> Evaluation:
         """The cases `rows`, renumbered; a row may be taken more than once."""
         own, case = _gathered(self.case, rows)
         objects, truth_case = _gathered(self.truth_case, rows)
         return Evaluation(
-            self.thresholds,
-            self.answered[rows],
-            case,
-            self.label[own],
-            self.score[own],
-            self.rank[own],
-            self.hit[own],
-            self.unjudged[own],
-            truth_case,
-            self.truth_label[objects],
-            self.judged[objects],
-            self.found_at[objects],
-        )
+            self.thresholds, self.answered[rows], case, self.label[own], self.score[own],
+            self.rank[own], self.hit[own], self.unjudged[own], truth_case,
+            self.truth_label[objects], self.judged[objects], self.found_at[objects],
+        )  # fmt: skip
 
     @functools.cached_property
     def labels(self) -> np.ndarray:
@@ -186,74 +178,107 @@ class Evaluation:
         return np.unique(np.concatenate([self.label, self.truth_label]))
 
     @functools.cached_property
-    def _curves(self) -> dict[Any, _Curves]:
-        return {}
-
-    def curves(
-        self, settings: tuple[tuple[float, str], ...], most: int, weights: np.ndarray
-    ) -> _Curves:
-        """Curves at IoUs and areas of the best `most` detections, for weights like these."""
-        largest = min(int(np.ceil(weights.max(initial=1.0))), _MOST_COPIES)
-        known = self._curves.get((settings, most))
-        if known is None or (known.interleaved and known.copies < largest):
-            # A power of 2, so that weights that grow do not build the curves again and again.
-            copies = 1 << (largest - 1).bit_length()
-            known = self._curves[settings, most] = _Curves.of(self, settings, most, copies)
-        return known
+    def classes(self) -> np.ndarray:
+        """By detection, the position of its class in `labels`."""
+        return np.searchsorted(self.labels, self.label)
 
     @functools.cached_property
-    def _tallies(self) -> dict[Any, Any]:
-        return {}
+    def truth_classes(self) -> np.ndarray:
+        """The same by object."""
+        return np.searchsorted(self.labels, self.truth_label)
 
-    def totals(self, what: str, weights: np.ndarray, **where: Any) -> np.ndarray:
-        """A tally (weightings, classes) of cases with weights (weightings, cases)."""
-        return np.asarray((self.tally(what, **where) @ weights.T).T)
+    @functools.cached_property
+    def alternating(self) -> np.ndarray:
+        """Which detections have the score of another one of their image and class that fares
+        differently: when the image is repeated, they take turns."""
+        order = np.lexsort((self.score, self.label, self.case))
+        fresh = _changes(self.case[order], self.label[order], self.score[order])
+        group = np.cumsum(fresh) - 1
+        first = order[fresh][group]
+        differs = self.hit[order] != self.hit[first]
+        differs |= self.unjudged[order] != self.unjudged[first]
+        found = np.zeros(len(order), dtype=bool)
+        found[order] = np.isin(group, group[differs])
+        return found
 
-    def by_case(self, what: str, **where: Any) -> np.ndarray:
-        """A tally over all classes."""
-        return np.asarray(self.tally(what, **where).sum(axis=0))
+    def ranking(self, weights: np.ndarray) -> Ranking:
+        """The order of detections for weights like these."""
+        most, copies = int(np.ceil(weights.max(initial=1.0))), 1
+        if most > 1 and self.alternating.any():
+            # A power of 2, so that weights that grow do not rank again and again.
+            copies = min(1 << (most - 1).bit_length(), _MOST_COPIES)
+        found: Ranking = self._ranking(copies)
+        return found
 
-    def tally(self, what: str, **where: Any) -> Any:
-        """What cases hold, by class (classes, cases), a sparse array."""
-        key = (what, *sorted(where.items()))
-        if key not in self._tallies:
-            from scipy.sparse import csr_array
+    @_kept
+    def _ranking(self, copies: int) -> Ranking:
+        return Ranking.of(self, copies)
 
-            label, case, values = getattr(self, f"_{what}")(**where)
-            at = np.searchsorted(self.labels, label), case
-            shape = len(self.labels), len(self)
-            self._tallies[key] = csr_array((values.astype(np.float64), at), shape=shape)
-        return self._tallies[key]
+    @_kept
+    def curves(self, setting: Setting, copies: int) -> Any:
+        """The curves of all classes if images are repeated up to `copies` times."""
+        return _Curves.of(self, setting, self._ranking(copies))
 
-    def _objects(self, area: str = "all") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    @_kept
+    def objects(self, area: str) -> Any:
+        """Objects that are judged."""
         own = _holds(self.judged, self.bit(self.thresholds[0], area))
-        return self.truth_label[own], self.truth_case[own], own[own]
+        return self._tally(self.truth_classes[own], self.truth_case[own])
 
-    def _hits(self, area: str, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The share of COCO's thresholds at which detections hit."""
+    @_kept
+    def hits(self, area: str, most: int) -> Any:
+        """Objects that the best `most` detections of an image and class found, as the share of
+        COCO's thresholds."""
+        own = np.flatnonzero(self.rank < most)
         bits = [self.bit(iou, area) for iou in THRESHOLDS]
-        own = np.flatnonzero((self.hit & self.mask(THRESHOLDS, area) > 0) & (self.rank < most))
-        return self.label[own], self.case[own], _bits(self.hit[own])[bits].mean(axis=0)
+        share = np.mean([_holds(self.hit[own], bit) for bit in bits], axis=0)
+        return self._tally(self.classes[own], self.case[own], share)
 
-    def _found(self, area: str, most: int) -> tuple[np.ndarray, ...]:
-        own = _holds(self.hit, self.bit(THRESHOLDS[0], area)) & (self.rank < most)
-        return self.label[own], self.case[own], own[own]
+    @_kept
+    def detections(
+        self, fate: str, iou: float, min_score: float, area: str = "all", most: float = np.inf
+    ) -> Any:
+        """Detections at or above a score that are `right`, or `false`."""
+        bits = self.hit if fate == "right" else ~(self.hit | self.unjudged)
+        own = _holds(bits, self.bit(iou, area)) & (self.score >= min_score) & (self.rank < most)
+        return self._tally(self.classes[own], self.case[own])
 
-    def _right(self, iou: float, min_score: float, area: str = "all") -> tuple[np.ndarray, ...]:
-        own = _holds(self.hit, self.bit(iou, area)) & (self.score >= min_score)
-        return self.label[own], self.case[own], own[own]
+    def _tally(self, classes: np.ndarray, case: np.ndarray, values: Any = None) -> Any:
+        from scipy.sparse import csr_array
 
-    def _false(self, iou: float, min_score: float, area: str = "all") -> tuple[np.ndarray, ...]:
-        own = ~_holds(self.hit | self.unjudged, self.bit(iou, area)) & (self.score >= min_score)
-        return self.label[own], self.case[own], own[own]
+        values = np.ones(len(case)) if values is None else values
+        return csr_array((values, (classes, case)), shape=(len(self.labels), len(self)))
 
     def missed_unasked(self, weights: np.ndarray, area: str) -> np.ndarray:
         """The weight of cases that have neither an answer nor an object (weightings,)."""
-        return np.asarray(weights @ (~self.answered & (self.by_case("objects", area=area) == 0)))
+        return np.asarray(weights @ (~self.answered & (by_case(self.objects(area)) == 0)))
 
 
-def _holds(bits: np.ndarray, bit: int) -> np.ndarray:
-    return np.asarray(bits >> np.uint64(bit) & np.uint64(1) > 0)
+def by_case(tally: Any) -> np.ndarray:
+    """A tally over all classes."""
+    return np.asarray(tally.sum(axis=0))
+
+
+def _totals(tally: Any, weights: np.ndarray) -> np.ndarray:
+    """A tally (weightings, classes) of cases with weights (weightings, cases)."""
+    return np.asarray((tally @ weights.T).T)
+
+
+def _holds(bits: np.ndarray, bit: np.uint64) -> np.ndarray:
+    return np.asarray(bits >> bit & np.uint64(1)).astype(bool)
+
+
+def _changes(*columns: np.ndarray) -> np.ndarray:
+    """Which rows differ from the row before."""
+    changes = np.ones(len(columns[0]), dtype=bool)
+    changes[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
+    return changes
+
+
+def _places(changes: np.ndarray) -> np.ndarray:
+    """How many rows come after the latest change: 0, 1, 2, 0, 1, …"""
+    at = np.arange(len(changes))
+    return np.asarray(at - np.maximum.accumulate(np.where(changes, at, 0)))
 
 
 def with_iou(iou: float) -> tuple[float, ...]:
@@ -272,20 +297,16 @@ def evaluate_boxes(
 ) -> Evaluation:
     """Match once for all figures; the latest evaluations are kept, since one set of answers is
     asked for many."""
-    given = tuple(outputs), tuple(targets)
-    for known, at, found in tuple(_KEPT):
-        if at == thresholds and all(map(_same, known, given)):
+    given = (*outputs, *targets)
+    for known, at, found in tuple(_LATEST):
+        if at == thresholds and len(known) == len(given) and all(map(is_, known, given)):
             return found
     found = _evaluated(outputs, targets, thresholds)
-    _KEPT.append((given, thresholds, found))
+    _LATEST.append((given, thresholds, found))
     return found
 
 
-_KEPT: deque[tuple[tuple[tuple[Any, ...], ...], tuple[float, ...], Evaluation]] = deque(maxlen=2)
-
-
-def _same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
-    return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))
+_LATEST: deque[tuple[tuple[Any, ...], tuple[float, ...], Evaluation]] = deque(maxlen=2)
 
 
 def _evaluated(
@@ -295,20 +316,28 @@ def _evaluated(
     refuse_unknown_truth(targets)
     found, truth = BOXES.pack(outputs), BOXES.pack(targets)
     case, truth_case = _cases_of(found), _cases_of(truth)
+    labels, truth_labels, scores = found["labels"], truth["labels"], found["scores"]
+    classes = int(max(labels.max(initial=0), truth_labels.max(initial=0))) + 1
+    key, truth_key = case * classes + labels, truth_case * classes + truth_labels
+    order = np.lexsort((-scores, key))
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = _places(_changes(key[order]))
+
     every = np.uint64((1 << len(thresholds)) - 1)
     shifts = [np.uint64(at * len(thresholds)) for at in range(len(AREAS))]
     area = truth["area"] if "area" in truth else box_area(truth["xyxy"])
     judged = np.where(truth["ignore"], np.uint64(0), _in_range(area, every, shifts))
-    matched = _matched(found, case, truth, truth_case, thresholds, judged)
-    finder = matched.finder
-    found_at = np.full(len(finder), -np.inf)
-    found_at[finder >= 0] = found["scores"][finder[finder >= 0]]
-    none = ~(matched.hit | matched.unjudged)
+    least = np.minimum(thresholds, 1 - 1e-10)
+    pairs = _candidates(found, key, truth, truth_key, float(least.min()))
+    reached = np.searchsorted(least, pairs.iou, side="right").astype(np.uint64)
+    bits = (np.uint64(1) << reached) - np.uint64(1)
+    bits = np.bitwise_or.reduce([bits << shift for shift in shifts])
+    hit, unjudged, found_at = _greedy(pairs, bits, rank, scores, truth["ignore"], judged)
     # COCO: a detection that found nothing counts only if it lies in the range of areas itself.
-    outside = none & ~_in_range(box_area(found["xyxy"]), every, shifts)
+    outside = ~(hit | unjudged) & ~_in_range(box_area(found["xyxy"]), every, shifts)
     return Evaluation(
-        thresholds, answered(outputs), case, found["labels"], found["scores"], matched.rank,
-        matched.hit, matched.unjudged | outside, truth_case, truth["labels"], judged, found_at,
+        thresholds, answered(outputs), case, labels, scores, rank, hit, unjudged | outside,
+        truth_case, truth_labels, judged, found_at,
     )  # fmt: skip
 
 
@@ -338,54 +367,10 @@ def _ranges(start: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return np.arange(int(lengths.sum())) + np.repeat(start - before, lengths)
 
 
-class _Matching(NamedTuple):
-    """What became of every detection, and who found each object."""
-
-    rank: np.ndarray
-    hit: np.ndarray
-    unjudged: np.ndarray
-    """Bits: the detection was matched with an object that is not judged."""
-    finder: np.ndarray
-    """By object, the detection that found it in the first setting, or -1."""
-
-
 class _Pairs(NamedTuple):
     detection: np.ndarray
     truth: np.ndarray
     iou: np.ndarray
-
-
-def _matched(
-    found: Parts,
-    case: np.ndarray,
-    truth: Parts,
-    truth_case: np.ndarray,
-    thresholds: tuple[float, ...],
-    judged: np.ndarray,
-) -> _Matching:
-    """COCO's greedy matching of packed boxes in all settings; `judged` are bits by object."""
-    classes = int(max(found["labels"].max(initial=0), truth["labels"].max(initial=0))) + 1
-    key, truth_key = case * classes + found["labels"], truth_case * classes + truth["labels"]
-    rank = _ranks(key, found["scores"])
-    least = np.minimum(thresholds, 1 - 1e-10)
-    pairs = _candidates(found, key, truth, truth_key, float(least.min()))
-    reached = (1 << np.searchsorted(least, pairs.iou, side="right").astype(np.uint64)) - np.uint64(
-        1
-    )
-    bits = np.zeros(len(reached), dtype=np.uint64)
-    for at in range(len(AREAS)):
-        bits |= reached << np.uint64(at * len(thresholds))
-    return _greedy(pairs, bits, rank, truth["ignore"], judged)
-
-
-def _ranks(key: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """How many detections of the same key have a higher score, or an equal one and come before."""
-    order = np.lexsort((-scores, key))
-    fresh = np.diff(key[order], prepend=-1) != 0
-    first = np.maximum.accumulate(np.where(fresh, np.arange(len(order)), 0))
-    ranks = np.empty(len(order), dtype=np.int64)
-    ranks[order] = np.arange(len(order)) - first
-    return ranks
 
 
 def _candidates(
@@ -396,280 +381,207 @@ def _candidates(
     by_key = np.argsort(truth_key, kind="stable")
     start = np.searchsorted(truth_key[by_key], key, side="left")
     lengths = np.searchsorted(truth_key[by_key], key, side="right") - start
-    kept = [_Pairs(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))]
-    for block in _blocks(lengths):
-        detection = np.repeat(np.arange(block.start, block.stop), lengths[block])
-        object_ = by_key[_ranges(start[block], lengths[block])]
-        overlap = box_iou(
-            found["xyxy"][detection],
-            truth["xyxy"][object_],
-            of_first=truth["ignore"][object_] if truth["ignore"].any() else None,
-        )
+    # Blocks of detections bound the memory.
+    blocks = np.flatnonzero(np.diff(np.cumsum(lengths) // _PAIRS_AT_ONCE)) + 1
+    kept = []
+    for a, b in itertools.pairwise([0, *blocks.tolist(), len(lengths)]):
+        detection = np.repeat(np.arange(a, b), lengths[a:b])
+        object_ = by_key[_ranges(start[a:b], lengths[a:b])]
+        boxes, crowd = (found["xyxy"][detection], truth["xyxy"][object_]), truth["ignore"][object_]
+        overlap = box_iou(*boxes, of_first=crowd if crowd.any() else None)
         near = overlap >= least
         kept.append(_Pairs(detection[near], object_[near], overlap[near]))
     return _Pairs(*(np.concatenate(column) for column in zip(*kept, strict=True)))
 
 
-def _blocks(lengths: np.ndarray) -> Iterator[slice]:
-    """Slices of the detections that make about `_PAIRS_AT_ONCE` pairs each, to bound the memory."""
-    marks = np.cumsum(lengths) // _PAIRS_AT_ONCE
-    edges = [0, *(np.flatnonzero(np.diff(marks)) + 1).tolist(), len(lengths)]
-    return (slice(a, b) for a, b in itertools.pairwise(edges) if b > a)
-
-
 def _greedy(
-    pairs: _Pairs, bits: np.ndarray, rank: np.ndarray, crowd: np.ndarray, judged: np.ndarray
-) -> _Matching:
-    n = len(rank)
-    hit, unjudged = np.zeros(n, dtype=np.uint64), np.zeros(n, dtype=np.uint64)
-    finder = np.full(len(judged), -1, dtype=np.int64)
-    real = bits & judged[pairs.truth]
-    # Most pairs have no rival: nothing is left to choose.
-    alone = np.bincount(pairs.detection, minlength=n)[pairs.detection] == 1
-    alone &= np.bincount(pairs.truth, minlength=len(judged))[pairs.truth] == 1
-    hit[pairs.detection[alone]] = real[alone]
-    unjudged[pairs.detection[alone]] = (bits & ~real)[alone]
-    first = alone & (real & np.uint64(1) > 0)
-    finder[pairs.truth[first]] = pairs.detection[first]
-    taken = np.zeros(len(judged), dtype=np.uint64)
-    for detection, object_, offer, right in _rounds(pairs, bits, real, rank, ~alone):
-        got = hit[detection] | unjudged[detection]
-        free = offer & ~got & np.where(crowd[object_], ~np.uint64(0), ~taken[object_])
-        taken[object_] |= free
-        (hit if right else unjudged)[detection] |= free
-        if right:
-            new = free & np.uint64(1) > 0
-            finder[object_[new]] = detection[new]
-    return _Matching(rank, hit, unjudged, finder)
+    pairs: _Pairs, bits: np.ndarray, rank: np.ndarray, scores: np.ndarray, crowd: np.ndarray,
+    judged: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+    """By detection, the bits in which it found an object that is judged, and one that is not; by
+    object, the score of the detection that found it in the first setting.
 
-
-def _rounds(
-    pairs: _Pairs, bits: np.ndarray, real: np.ndarray, rank: np.ndarray, rivals: np.ndarray
-) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, bool]]:
-    """What detections are offered, in rounds in which no two are of one image and class.
-
-    The best detection of every image and class is first offered the objects that are judged, the
-    one of the highest IoU first, then the others; then the second best, and so on.
+    In one round no two detections are of one image and class. The best one is first offered the
+    objects that are judged, that of the highest IoU first, then the others; then the second best
+    detection, and so on.
     """
-    detection, object_, iou = (column[rivals] for column in pairs)
+    detection, truth, iou = pairs
+    # Most pairs have no rival and come first, all at once.
+    rivals = (np.bincount(detection)[detection] > 1) | (np.bincount(truth)[truth] > 1)
+    rounds = [(np.flatnonzero(~rivals), other) for other in (0, 1)]
     # COCO gives the later of two objects of equal IoU to the detection; hence the first sort key.
-    order = np.lexsort((-object_, -iou, detection))
-    detection, object_ = detection[order], object_[order]
-    offers = real[rivals][order], (bits & ~real)[rivals][order]
-    fresh = np.diff(detection, prepend=-1) != 0
-    place = np.arange(len(order)) - np.maximum.accumulate(np.where(fresh, np.arange(len(order)), 0))
-    turn = rank[detection] * (place.max(initial=0) + 1) + place
+    order = np.flatnonzero(rivals)
+    order = order[np.lexsort((-truth[order], -iou[order], detection[order]))]
+    place = _places(_changes(detection[order]))
+    places = place.max(initial=0) + 1
+    turn = 2 * places * rank[detection[order]] + place
+    turn = np.concatenate([turn, turn + places])
     by_turn = np.argsort(turn, kind="stable")
     ends = np.flatnonzero(np.diff(turn[by_turn], append=-1)) + 1
-    turns = [by_turn[a:b] for a, b in itertools.pairwise([0, *ends.tolist()])]
-    of_rank = itertools.groupby(turns, key=lambda rows: rank[detection[rows[0]]])
-    for _, group in of_rank:
-        rounds = list(group)
-        for right, offer in zip((True, False), offers, strict=True):
-            for rows in rounds:
-                yield detection[rows], object_[rows], offer[rows], right
+    for a, b in itertools.pairwise([0, *ends.tolist()]):
+        rounds.append((order[by_turn[a:b] % len(order)], int(by_turn[a] >= len(order))))
+    found = np.zeros((2, len(rank)), dtype=np.uint64)
+    taken, found_at = np.zeros_like(judged), np.full(len(judged), -np.inf)
+    for rows, other in rounds:
+        own, object_ = detection[rows], truth[rows]
+        free = bits[rows] & (judged[object_] if other == 0 else ~judged[object_])
+        free &= ~found[0, own] & ~found[1, own]
+        free &= np.where(crowd[object_], free, ~taken[object_])
+        taken[object_] |= free
+        found[other, own] |= free
+        if other == 0:
+            first = _holds(free, np.uint64(0))
+            found_at[object_[first]] = scores[own[first]]
+    return found[0], found[1], found_at
 
 
-@dataclass(frozen=True, eq=False)
-class _Entries:
-    """Detections by class, from the highest score down."""
+class Ranking(NamedTuple):
+    """Detections by class, from the highest score down; equal scores in the order of the files.
 
-    case: np.ndarray
-    kind: np.ndarray
-    """The position of the class."""
-    copied: np.ndarray
-    """Which entries stand for one copy of their case each; others stand for all of them."""
-    copy: np.ndarray
-    """By copied entry, the number of the copy."""
-
-    @functools.cached_property
-    def starts(self) -> np.ndarray:
-        """Where classes begin; one without entries has no start."""
-        return np.flatnonzero(np.diff(self.kind, prepend=-1))
-
-    @functools.cached_property
-    def lengths(self) -> np.ndarray:
-        """Entries of each class that has some."""
-        return np.diff(self.starts, append=len(self.case))
-
-    def weights(self, by_case: np.ndarray) -> np.ndarray:
-        """How often each entry counts."""
-        own = by_case[self.case]
-        if len(self.copied):
-            left = np.maximum(own[self.copied] - self.copy, 0)
-            own[self.copied] = np.where(self.copy < _MOST_COPIES - 1, np.minimum(left, 1), left)
-        return own
-
-    def sums(self, by_case: np.ndarray) -> np.ndarray:
-        """Running sums of the weights, from 0 in every class."""
-        own = self.weights(by_case)
-        sums = np.cumsum(own, dtype=own.dtype)
-        if len(self.starts) > 1:
-            sums -= np.repeat(sums[self.starts] - own[self.starts], self.lengths)
-        return sums
-
-
-@dataclass(frozen=True, eq=False)
-class _Curve:
-    """The curves of precision over recall of all classes in one setting.
-
-    Precision rises at hits only, so only hits are kept; what was made before each of them is read
-    from the sums over the detections that are judged.
+    When an image is repeated, its detections of one class and score alternate. If they fare
+    differently, each copy of the image has entries and a column of weights of its own.
     """
 
-    hits: _Entries
-    judged: int
-    """Which of the sums."""
-    made: np.ndarray
-    """By hit, its place in them."""
-    false: _False | None
-    """None if every case was answered."""
+    detection: np.ndarray
+    column: np.ndarray
+    """Whose weight counts: columns are all cases, then the copies of those in `repeated`."""
+    copy: np.ndarray
+    repeated: np.ndarray
+    copies: int
 
-    def average(
-        self, weights: np.ndarray, judged: np.ndarray, objects: np.ndarray, silent: float
-    ) -> np.ndarray:
-        """Average precision by class, 0 without a hit."""
-        average = np.zeros(len(objects))
-        starts, lengths = self.hits.starts, self.hits.lengths
-        if not len(starts):
-            return average
-        found, made = self.hits.sums(weights), judged[self.made]
-        if self.false is not None and silent > 0:
-            made = made + silent * self.false.most(weights)
-        made[made == 0] = 1  # nothing was found there either
-        kinds = self.hits.kind[starts]
-        recall = found / np.repeat(np.where(objects > 0, objects, 1.0)[kinds], lengths)
-        # Points of recall that are reached. COCO's are multiples of 0.01 in floating point: 7 of
-        # 100 objects do not reach the point 0.07, and neither do they here.
-        point = (recall * 100 + 1e-9).astype(np.intp)
-        point += 1 - (RECALLS[point] > recall)
-        # Only hits that reach a further point matter, and the highest precision from there on.
-        fresh = np.append(True, point[1:] != point[:-1])
-        fresh[starts] = True
-        own = np.flatnonzero(fresh)
-        best = np.maximum.reduceat(found / made, own)
-        first = np.searchsorted(own, starts)
-        lengths = np.diff(first, append=len(own))
-        # Later classes are put lower, so that one running maximum from the end serves all.
-        level = np.repeat(np.arange(len(starts), 0, -1, dtype=np.float64), lengths)
-        best = np.maximum.accumulate((best + level)[::-1])[::-1] - level
-        steps = np.diff(point[own], prepend=0)
-        steps[first] = point[starts]
-        sums = np.add.reduceat(best * steps, first)
-        average[kinds] = sums / len(RECALLS)
-        return average
+    @classmethod
+    def of(cls, found: Evaluation, copies: int) -> Ranking:
+        """The order if images are repeated up to `copies` times."""
+        turns = found.alternating if copies > 1 else np.zeros(len(found.case), dtype=bool)
+        times = np.where(turns, copies, 1)
+        own, copy = np.repeat(np.arange(len(times)), times), _ranges(np.zeros_like(times), times)
+        order = np.lexsort((found.case[own] * copies + copy, -found.score[own], found.classes[own]))
+        own, copy = own[order], copy[order]
+        case, repeated = found.case[own], np.unique(found.case[turns])
+        place = len(found) + np.searchsorted(repeated, case) * copies + copy
+        return cls(own, np.where(turns[own], place, case), copy, repeated, copies)
+
+    def by_column(self, weights: np.ndarray) -> np.ndarray:
+        """Weights (columns, weightings): a copy counts up to once, the last as often as is left."""
+        left = weights[:, self.repeated, None] - np.arange(self.copies, dtype=weights.dtype)
+        left[..., :-1] = np.minimum(left[..., :-1], 1)
+        copies = np.maximum(left, 0).reshape(len(weights), -1)
+        return np.ascontiguousarray(np.concatenate([weights, copies], axis=1).T)
+
+
+class _Further(NamedTuple):
+    """False detections after the first of their case and class, by run."""
+
+    run: np.ndarray
+    case: np.ndarray
+    so_far: np.ndarray
+    """How many there are up to this one."""
+
+    @classmethod
+    def of(cls, run: np.ndarray, case: np.ndarray, kind: np.ndarray) -> _Further:
+        """From all false detections, by class and score."""
+        order = np.lexsort((case, kind))
+        so_far = np.empty_like(order)
+        so_far[order] = _places(_changes(kind[order], case[order])) + 1
+        more = so_far > 1
+        return cls(run[more], case[more], so_far[more])
 
 
 @dataclass(frozen=True, eq=False)
 class _Curves:
-    """The curves of several settings."""
+    """The curves of precision over recall of all classes in one setting.
 
-    curves: tuple[_Curve, ...]
-    judged: tuple[_Entries, ...]
-    """Right and false detections; settings that judge the same ones share them."""
-    copies: int
-    interleaved: bool
-    """Whether detections of one image and class have equal scores and fare differently: the copies
-    of that image then stand one after the other, so that each needs entries of its own."""
+    Precision falls at false detections alone, so only the last hit before each of them matters. A
+    run is some false detections and the hits that follow.
+    """
 
-    @classmethod
-    def of(
-        cls, found: Evaluation, settings: tuple[tuple[float, str], ...], most: int, copies: int
-    ) -> _Curves:
-        """Curves at the IoUs and areas in `settings`."""
-        classes = np.searchsorted(found.labels, found.label)
-        own = np.flatnonzero(found.rank < most)
-        order = own[np.lexsort((-found.score[own], classes[own]))]
-        order, copy = _with_copies(found, order, copies)
-        kind, case = classes[order], found.case[order]
-
-        def entries(chosen: np.ndarray) -> _Entries:
-            number = copy[chosen]
-            copied = np.flatnonzero(number >= 0)
-            return _Entries(case[chosen], kind[chosen], copied, number[copied])
-
-        hit, unjudged = _bits(found.hit[order]), _bits(found.unjudged[order])
-        curves: list[_Curve] = []
-        judged: list[_Entries] = []
-        places, before = np.zeros(0), None
-        for bit in (found.bit(iou, area) for iou, area in settings):
-            if before is None or not np.array_equal(unjudged[bit], unjudged[before]):
-                judged.append(entries(np.flatnonzero(~unjudged[bit])))
-                places = np.cumsum(~unjudged[bit]) - 1
-            before = bit
-            at = np.flatnonzero(hit[bit])
-            hits, false = entries(at), None
-            if not found.answered.all():
-                wrong = ~(hit[bit] | unjudged[bit])
-                false = _False.of(entries(np.flatnonzero(wrong)), np.cumsum(wrong)[at] - 1, hits)
-            curves.append(_Curve(hits, len(judged) - 1, places[at], false))
-        interleaved = copies == 1 or bool((copy >= 0).any())
-        return cls(tuple(curves), tuple(judged), copies, interleaved)
-
-    def average(self, weights: np.ndarray, objects: np.ndarray, silent: float) -> np.ndarray:
-        """Average precision by setting and class, of objects by the same."""
-        sums = [entries.sums(weights) for entries in self.judged]
-        curves = zip(self.curves, objects, strict=True)
-        return np.array([c.average(weights, sums[c.judged], o, silent) for c, o in curves])
-
-
-@dataclass(frozen=True, eq=False)
-class _False:
-    """False detections: what an answer that never came is charged with."""
-
-    entries: _Entries
-    rank: np.ndarray
-    """How many false detections of its case come before each; -1 in a further copy."""
-    before: np.ndarray
-    """By hit, the place of the last false detection before it in its class; -1 for none."""
+    runs: Any
+    """Sparse (2 runs, columns of weights): the false detections of a run, then its hits."""
+    kind: np.ndarray
+    """The position of the class of each run."""
+    starts: np.ndarray
+    """The first run of every class that has detections."""
+    lengths: np.ndarray
+    """How many runs it has."""
+    level: np.ndarray
+    """By run, the number of classes from here on: what is added to numbers up to 1 so that one
+    running maximum serves all classes."""
+    further: _Further | None
+    """None if every case was answered."""
 
     @classmethod
-    def of(cls, entries: _Entries, before: np.ndarray, hits: _Entries) -> _False:
-        """`before` may reach into an earlier class."""
-        rank = np.full(len(entries.case), -1, dtype=np.int64)
-        own = np.delete(np.arange(len(rank)), entries.copied[entries.copy > 0])
-        key = entries.kind[own] * (entries.case.max(initial=0) + 1) + entries.case[own]
-        order = np.argsort(key, kind="stable")
-        rank[own[order]] = np.arange(len(own)) - np.searchsorted(key[order], key[order])
-        inside = before >= 0
-        inside[inside] = entries.kind[before[inside]] == hits.kind[inside]
-        return cls(entries, rank, np.where(inside, before, -1))
+    def of(cls, found: Evaluation, setting: Setting, ranking: Ranking) -> _Curves:
+        """The curves of an evaluation."""
+        from scipy.sparse import csr_array
 
-    def most(self, weights: np.ndarray) -> np.ndarray:
-        """By hit, the most false detections that a case with weight has made so far, at least 1."""
-        if not len(self.rank):
-            return np.ones(len(self.before))
-        made = np.where(self.entries.weights(weights) > 0, self.rank + 1, 1)
-        floor = self.entries.kind * (len(made) + 1)
-        most = np.maximum.accumulate(np.maximum(made, 1) + floor) - floor
-        return np.where(self.before >= 0, most[self.before], 1)
+        bit = found.bit(setting.iou, setting.area)
+        judged = ~_holds(found.unjudged, bit) & (found.rank < setting.most)
+        chosen = np.flatnonzero(judged[ranking.detection])
+        own = ranking.detection[chosen]
+        right, kind = _holds(found.hit, bit)[own], found.classes[own]
+        ends = np.roll(_changes(kind), -1) | (right & ~np.roll(right, -1))
+        run, kinds = np.cumsum(ends) - ends, kind[ends]
+        parts = np.bincount(2 * run + right, minlength=2 * len(kinds))
+        shape = len(parts), len(found) + len(ranking.repeated) * ranking.copies
+        places = ranking.column[chosen], np.append(0, np.cumsum(parts))
+        runs = csr_array((np.ones(len(own), dtype=np.int32), *places), shape=shape)
+        starts = np.flatnonzero(_changes(kinds))
+        lengths = np.diff(starts, append=len(kinds))
+        level = np.repeat(np.arange(len(starts), 0, -1, dtype=np.float64), lengths)
+        further = None
+        if not found.answered.all():
+            # Further copies of a case make no more false detections than its first.
+            false = np.flatnonzero(~right & (ranking.copy[chosen] == 0))
+            further = _Further.of(run[false], found.case[own[false]], kind[false])
+        return cls(runs, kinds, starts, lengths, level, further)
 
+    def average(self, weights: np.ndarray, objects: np.ndarray, silent: np.ndarray) -> np.ndarray:
+        """Average precision, 0 without a hit, by weighting and class; from weights by column,
+        objects by weighting and class, and the weight of unanswered cases."""
+        average, kinds = np.zeros(objects.shape), self.kind[self.starts]
+        if not len(kinds):
+            return average
+        parts = (self.runs @ weights).reshape(len(self.kind), 2, -1)
+        made, found = (self._running_sum(parts[:, at].T) for at in (0, 1))
+        made += found
+        if self.further is not None and silent.any():
+            made = made + silent[:, None] * self._most_false(self.further, weights)
+        made[made == 0] = 1  # nothing was found there either
+        best = found / made
+        best += self.level
+        np.maximum.accumulate(best[:, ::-1], axis=1, out=best[:, ::-1])
+        best -= self.level
+        objects = objects[:, kinds]
+        recall = found / np.repeat(np.where(objects > 0, objects, 1.0), self.lengths, axis=1)
+        # Points of recall that are reached. COCO's are multiples of 0.01 in floating point: 7 of
+        # 100 objects do not reach the point 0.07, and neither do they here.
+        point = np.floor(recall * 100 + 1e-9)
+        point += point * RECALLS[1] <= recall
+        steps = point.copy()
+        steps[:, 1:] -= point[:, :-1]
+        steps[:, self.starts] = point[:, self.starts]
+        best *= steps
+        average[:, kinds] = np.add.reduceat(best, self.starts, axis=1) / len(RECALLS)
+        return average
 
-def _bits(numbers: np.ndarray) -> np.ndarray:
-    """(64, n): the bits of whole numbers."""
-    as_bytes = np.ascontiguousarray(numbers, dtype="<u8").view(np.uint8).reshape(-1, 8)
-    return np.ascontiguousarray(np.unpackbits(as_bytes, axis=1, bitorder="little").T).view(bool)
+    def _running_sum(self, parts: np.ndarray) -> np.ndarray:
+        """Sums up to each run, from 0 in every class."""
+        parts = np.ascontiguousarray(parts)
+        sums = np.cumsum(parts, axis=1, dtype=parts.dtype)
+        if len(self.starts) > 1:
+            before = sums[:, self.starts] - parts[:, self.starts]
+            sums -= np.repeat(before, self.lengths, axis=1)
+        return sums
 
-
-def _with_copies(
-    found: Evaluation, order: np.ndarray, copies: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """The order with `copies` of the detections that alternate when an image is repeated, and the
-    number of the copy, -1 for other detections."""
-    same = np.diff(order, prepend=-1) > 0
-    for column in (found.case, found.label, found.score):
-        same &= np.append(False, column[order][1:] == column[order][:-1])
-    run = np.cumsum(~same) - 1
-    first = np.flatnonzero(~same)[run]
-    differs = found.hit[order] != found.hit[order[first]]
-    differs |= found.unjudged[order] != found.unjudged[order[first]]
-    mixed = (np.bincount(run, weights=differs) > 0)[run] if len(run) else differs
-    if copies == 1 or not mixed.any():
-        return order, np.full(len(order), -1)
-    at = np.repeat(np.arange(len(order)), np.where(mixed, copies, 1))
-    copy = np.arange(len(at)) - np.searchsorted(at, at, side="left")
-    again = np.lexsort((at, copy, run[at]))
-    return order[at[again]], np.where(mixed[at], copy, -1)[again]
+    def _most_false(self, further: _Further, weights: np.ndarray) -> np.ndarray:
+        """By run, the most false detections that a case with weight has made so far, at least 1."""
+        most = np.ones((len(self.kind), weights.shape[1]))
+        counts = np.where(weights[further.case] > 0, further.so_far[:, None], 1)
+        fresh = np.flatnonzero(_changes(further.run))
+        if len(fresh):
+            most[further.run[fresh]] = np.maximum.reduceat(counts, fresh, axis=0)
+        level = self.level * (further.so_far.max(initial=1) + 1)
+        return np.asarray(np.maximum.accumulate(most.T - level, axis=1) + level)
 
 
 def values_by_class(
@@ -682,37 +594,40 @@ def values_by_class(
     detections in every class: one above all scores, and at every further score as many as the
     answer that makes most of them there.
     """
-    objects = {f.area: found.totals("objects", weights, area=f.area) for f in figures}
+    objects = {f.area: _totals(found.objects(f.area), weights) for f in figures}
+    averages = _averages(found, figures, weights, objects)
     values = np.empty((len(weights), len(figures), len(found.labels)))
     for at, figure in enumerate(figures):
-        if figure.kind == "recall":
-            hits = found.totals("hits", weights, area=figure.area, most=figure.most)
-            missed = objects[figure.area] + found.missed_unasked(weights, figure.area)[:, None]
-            values[:, at] = hits / np.maximum(missed, 1e-300)
-    for most in {f.most for f in figures if f.kind == "precision"}:
-        chosen = [f.kind == "precision" and f.most == most for f in figures]
-        own = [f for f, mine in zip(figures, chosen, strict=True) if mine]
-        values[:, chosen] = _precisions(found, own, weights, objects)
-    for at, figure in enumerate(figures):
+        if figure.kind == "precision":
+            values[:, at] = np.mean([averages[s] for s in figure.settings], axis=0)
+        else:
+            hits = _totals(found.hits(figure.area, figure.most), weights)
+            missed = found.missed_unasked(weights, figure.area)[:, None]
+            values[:, at] = hits / np.maximum(objects[figure.area] + missed, 1e-300)
         values[:, at][objects[figure.area] <= 0] = np.nan
     return values
 
 
-def _precisions(
-    found: Evaluation, figures: list[Figure], weights: np.ndarray, objects: dict[str, np.ndarray]
-) -> np.ndarray:
-    settings = tuple(dict.fromkeys((iou, f.area) for f in figures for iou in f.ious))
-    curves = found.curves(settings, figures[0].most, weights)
-    rows = [[settings.index((iou, f.area)) for iou in f.ious] for f in figures]
-    by_setting = np.stack([objects[area] for _, area in settings], axis=1)
-    silent = weights @ ~found.answered
-    values = np.empty((len(weights), len(figures), len(found.labels)))
-    # Sums of whole numbers are quicker. 2**31 copies of detections do not fit into memory anyway.
-    whole = weights.astype(np.int32) if (weights == np.floor(weights)).all() else weights
-    for b, row in enumerate(whole):
-        average = curves.average(row, by_setting[b], float(silent[b]))
-        values[b] = [average[own].mean(axis=0) for own in rows]
-    return values
+def _averages(
+    found: Evaluation,
+    figures: Sequence[Figure],
+    weights: np.ndarray,
+    objects: Mapping[str, np.ndarray],
+) -> dict[Setting, np.ndarray]:
+    """Average precision (weightings, classes) by setting."""
+    settings = {s for f in figures if f.kind == "precision" for s in f.settings}
+    averages = {s: np.empty_like(objects[s.area]) for s in settings}
+    ranking, silent = found.ranking(weights), weights @ ~found.answered
+    # Sums of whole numbers are quicker. 2**31 detections do not fit into memory anyway.
+    whole = (weights == np.floor(weights)).all()
+    weights = weights.astype(np.int32) if whole else weights
+    step = max(1, _WEIGHTS_AT_ONCE // max(1, len(found.case)))
+    for own in (slice(at, at + step) for at in range(0, len(weights), step)):
+        columns = ranking.by_column(weights[own])
+        for setting, average in averages.items():
+            curves = found.curves(setting, ranking.copies)
+            average[own] = curves.average(columns, objects[setting.area][own], silent[own])
+    return averages
 
 
 def over_classes(values: np.ndarray, silent: np.ndarray) -> np.ndarray:
@@ -737,25 +652,19 @@ def detection_summary(
     A case without answer is charged for as the measures of the same names do it.
     """
     found = evaluate_boxes(outputs, targets, thresholds=with_iou(iou))
-    by_case = np.ones(len(found)) if weights is None else np.asarray(weights, dtype=np.float64)
-    table = summaries(found, by_case[None], min_score=min_score, iou=iou)
-    by_class = {
-        label: DetectionSummary(*table.by_class[0, :, at].tolist())
-        for at, label in enumerate(table.labels)
-    }
-    return replace(DetectionSummary(*table.overall[0].tolist()), by_class=by_class)
+    weights = np.ones(len(found)) if weights is None else np.asarray(weights)
+    return summaries(found, weights[None], min_score=min_score, iou=iou)[0]
 
 
 def summaries(
     found: Evaluation, weights: np.ndarray, *, min_score: float = 0.5, iou: float = 0.5
-) -> Summaries:
-    """All figures for many weightings (weightings, cases), of which each says how often every case
-    was drawn.
+) -> list[DetectionSummary]:
+    """One summary a weighting (weightings, cases), which says how often every case was drawn.
 
     >>> from roadworthy.data.values import Boxes
     >>> truth = [Boxes.of([[0, 0, 10, 10]])] * 2
     >>> found = evaluate_boxes([Boxes.of([[0, 0, 10, 8]]), Boxes.of([])], truth)
-    >>> summaries(found, np.array([[2, 0], [0, 2]])).column("ar100").tolist()
+    >>> [summary.ar100 for summary in summaries(found, np.array([[2, 0], [0, 2]]))]
     [0.7, 0.0]
     """
     weights = np.asarray(weights, dtype=np.float64)
@@ -764,24 +673,26 @@ def summaries(
             f"weights have the shape {weights.shape}; one row a weighting with a weight for each of "
             f"the {len(found)} cases was expected"
         )
-    values = values_by_class(found, tuple(FIGURES.values()), weights)
-    counted = _counted(found, weights, min_score, iou)
-    silent = weights @ ~found.answered
-    overall = np.concatenate([over_classes(values, silent), counted[..., 0]], axis=1)
-    by_class = np.concatenate([values, counted[..., 1:]], axis=1)
-    return Summaries(overall, by_class, tuple(found.labels.tolist()))
+    by_class = values_by_class(found, tuple(FIGURES.values()), weights)
+    overall = over_classes(by_class, weights @ ~found.answered)
+    values = np.concatenate([overall[:, :, None], by_class], axis=2)
+    table = np.concatenate([values, _counts(found, weights, min_score, iou)], axis=1)
+    made = ([DetectionSummary(*row) for row in rows] for rows in table.swapaxes(1, 2).tolist())
+    labels = found.labels.tolist()
+    return [all_._replace(by_class=dict(zip(labels, each, strict=True))) for all_, *each in made]
 
 
-def _counted(found: Evaluation, weights: np.ndarray, min_score: float, iou: float) -> np.ndarray:
-    """`COUNTS` (weightings, counts, 1 + classes), first those over all classes."""
-    where = {"iou": iou, "min_score": min_score}
-    tp, fp = (_with_sum(found.totals(what, weights, **where)) for what in ("right", "false"))
-    objects = _with_sum(found.totals("objects", weights))
+def _counts(found: Evaluation, weights: np.ndarray, min_score: float, iou: float) -> np.ndarray:
+    """True, false and missed detections, precision and recall (weightings, 5, 1 + classes), first
+    over all classes."""
+    right, false = (found.detections(fate, iou, min_score) for fate in ("right", "false"))
+    tallies = right, false, found.objects("all")
+    tp, fp, objects = (_with_sum(_totals(tally, weights)) for tally in tallies)
     missed = found.missed_unasked(weights, "all")[:, None]
     fn = np.where(objects > 0, objects + missed, 0.0) - tp
     fn[:, 0] = objects[:, 0] + missed[:, 0] - tp[:, 0]
     if not found.answered.all():
-        made = _with_sum(found.tally("false", **where).toarray().T).T
+        made = _with_sum(false.toarray().T).T
         for b, row in enumerate(weights):
             most = made[:, found.answered & (row > 0)].max(axis=1, initial=1.0)
             fp[b] += most * float(row @ ~found.answered)

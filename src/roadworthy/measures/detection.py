@@ -38,6 +38,7 @@ from roadworthy.measures.coco import (
     THRESHOLDS,
     Evaluation,
     Figure,
+    by_case,
     evaluate_boxes,
     over_classes,
     values_by_class,
@@ -276,12 +277,9 @@ def _counts(
     found: Evaluation, iou: float, min_score: float, area: str = "all"
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """By case: objects, those found and false detections."""
-    where = {"iou": iou, "min_score": min_score, "area": area}
-    return (
-        found.by_case("objects", area=area),
-        found.by_case("right", **where),
-        found.by_case("false", **where),
-    )
+    fates = (found.detections(fate, iou, min_score, area) for fate in ("right", "false"))
+    objects, right, false = map(by_case, (found.objects(area), *fates))
+    return objects, right, false
 
 
 def _figure(
@@ -290,27 +288,28 @@ def _figure(
     figure: Figure,
     min_score: float = 0.5,
 ) -> Scored:
-    found = evaluate_boxes(outputs, targets, thresholds=with_iou(figure.ious[0]))
+    found = evaluate_boxes(outputs, targets, thresholds=with_iou(figure.settings[0].iou))
     return _scored(found, figure, min_score)
 
 
 def _scored(found: Evaluation, figure: Figure, min_score: float) -> Scored:
-    def weighted(weights: np.ndarray) -> float:
-        row = np.asarray(weights, dtype=np.float64)[None]
-        values = values_by_class(found, [figure], row)
-        return float(over_classes(values, row @ ~found.answered)[0, 0])
+    def weighted_rows(weights: np.ndarray) -> np.ndarray:
+        weights = np.asarray(weights, dtype=np.float64)
+        values = values_by_class(found, [figure], weights)
+        return over_classes(values, weights @ ~found.answered)[:, 0]
 
     error, failure = (
         _errors(found, figure, min_score) if figure.kind == "precision" else _misses(found, figure)
     )
-    objects = found.tally("objects", area=figure.area)
+    objects = found.objects(figure.area)
     cases = (objects.indices[a:b] for a, b in zip(objects.indptr, objects.indptr[1:], strict=False))
     return OverClasses(
         np.where(found.answered, error, 1.0),
         failure | ~found.answered,
         "free",
-        weighted,
+        lambda weights: float(weighted_rows(weights[None])[0]),
         "higher",
+        weighted_rows=weighted_rows,
         subset=lambda rows: _scored(found.take(rows), figure, min_score),
         support=tuple(np.unique(own) for own in cases if len(own)),
     )
@@ -318,7 +317,7 @@ def _scored(found: Evaluation, figure: Figure, min_score: float) -> Scored:
 
 def _errors(found: Evaluation, figure: Figure, min_score: float) -> tuple[np.ndarray, np.ndarray]:
     """1 - F1 of each case at the figure's lowest IoU, and which are not perfect."""
-    objects, right, false = _counts(found, figure.ious[0], min_score, figure.area)
+    objects, right, false = _counts(found, figure.settings[0].iou, min_score, figure.area)
     wrong = objects - right + false
     return wrong / np.maximum(wrong + 2 * right, 1.0), wrong > 0
 
@@ -326,8 +325,9 @@ def _errors(found: Evaluation, figure: Figure, min_score: float) -> tuple[np.nda
 def _misses(found: Evaluation, figure: Figure) -> tuple[np.ndarray, np.ndarray]:
     """The share of the objects that could have been found and were not, over all IoUs, and which
     cases miss one at the lowest."""
-    objects = found.tally("objects", area=figure.area)
+    objects = found.objects(figure.area)
     possible = np.asarray(objects.minimum(figure.most).sum(axis=0))
-    where = {"area": figure.area, "most": figure.most}
-    share = 1.0 - found.by_case("hits", **where) / np.maximum(possible, 1.0)
-    return np.where(possible > 0, share, 0.0), found.by_case("found", **where) < possible
+    hits = by_case(found.hits(figure.area, figure.most))
+    share = np.where(possible > 0, 1.0 - hits / np.maximum(possible, 1.0), 0.0)
+    right = found.detections("right", THRESHOLDS[0], -np.inf, figure.area, figure.most)
+    return share, by_case(right) < possible

@@ -55,6 +55,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 Weighted = Callable[[np.ndarray], float]
+WeightedRows = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,8 @@ class Scored:
     by_step: Callable[[np.ndarray, np.ndarray], Scored] | None = None
     """The same measure with steps as rows, if it knows what each of them costs: from the position
     of the case and the number of the step of every row."""
+    weighted_rows: WeightedRows | None = None
+    """The values for rows of case weights, if that is quicker than one row after the other."""
 
     def __post_init__(self) -> None:
         if self.error.shape != self.failure.shape or self.error.ndim != 1:
@@ -98,6 +101,16 @@ class Scored:
         return float(
             self.weighted(np.ones(len(self.error)) if weights is None else np.asarray(weights))
         )
+
+    def values(self, weights: np.ndarray) -> np.ndarray:
+        """The measure for each of many weightings (weightings, cases), as `value` gives it.
+
+        >>> Scored.proportion(np.array([1.0, 0.0])).values(np.array([[1, 1], [2, 0]])).tolist()
+        [0.5, 1.0]
+        """
+        if self.weighted_rows is not None:
+            return self.weighted_rows(weights)
+        return np.array([self.value(row) for row in weights])
 
     def take(self, rows: np.ndarray) -> Scored:
         """The same measure of some rows (indices or a mask)."""
@@ -125,7 +138,8 @@ class Scored:
         def weighted(weights: np.ndarray) -> float:
             return self.weighted(np.bincount(rows, weights=weights, minlength=len(self)))
 
-        return replace(self, error=self.error[rows], failure=self.failure[rows], weighted=weighted)
+        parts = {"error": self.error[rows], "failure": self.failure[rows]}
+        return replace(self, **parts, weighted=weighted, weighted_rows=None)
 
     @classmethod
     def proportion(
@@ -145,8 +159,9 @@ class Scored:
             return float(np.dot(weights, counted)) / total if total > 0 else float("nan")
 
         return cls(
-            1.0 - right, right < 0.5, "proportion", weighted, better, counted, np.ones(len(right))
-        )
+            1.0 - right, right < 0.5, "proportion", weighted, better, counted, np.ones(len(right)),
+            weighted_rows=lambda weights: _ratios(weights @ counted, weights.sum(axis=1)),
+        )  # fmt: skip
 
     @classmethod
     def undefined(cls, n: int) -> Scored:
@@ -184,9 +199,19 @@ class Scored:
             ratio = float(np.dot(weights, upper)) / below
             return scale(ratio) if scale else ratio
 
+        def weighted_rows(weights: np.ndarray) -> np.ndarray:
+            ratios = _ratios(weights @ numerator, weights @ denominator)
+            return np.array([scale(ratio) for ratio in ratios.tolist()]) if scale else ratios
+
         return cls(
-            error, failure, "ratio", weighted, better, numerator, denominator, scale, limits, subset
-        )
+            error, failure, "ratio", weighted, better, numerator, denominator, scale, limits,
+            subset, weighted_rows=None if recount else weighted_rows,
+        )  # fmt: skip
+
+
+def _ratios(above: np.ndarray, below: np.ndarray) -> np.ndarray:
+    """NaN if a denominator is 0."""
+    return np.divide(above, below, out=np.full(len(below), np.nan), where=below != 0)
 
 
 def put_together(parts: Sequence[Scored]) -> Scored | None:

@@ -1155,11 +1155,7 @@ def _usual(plan: Plan) -> list[str]:
 
 def _drawn(scored: Scored, weights: np.ndarray) -> np.ndarray:
     """The metric on every resample."""
-    if scored.shape == "ratio" and scored.scale is None:
-        assert scored.numerator is not None and scored.denominator is not None
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return np.asarray((weights @ scored.numerator) / (weights @ scored.denominator))
-    return np.array([scored.value(row) for row in weights])
+    return scored.values(weights)
 
 
 def _nothing_to_lose(scored: Scored) -> bool:
