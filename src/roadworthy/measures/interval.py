@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from roadworthy.measures.classification import OverClasses
-from roadworthy.measures.coco import COUNTS, FIGURES, Evaluation, summaries
+from roadworthy.measures.coco import DetectionSummary, Evaluation, summaries
 from roadworthy.measures.scored import Scored, complement
 from roadworthy.statistics import Interval
 from roadworthy.statistics.arguments import group_codes
@@ -115,7 +115,10 @@ def summary_intervals(
         one = Resampled(float(column[0]), values, resamples - len(values), count, acceleration=None)
         return one.interval(confidence=confidence)
 
-    return {name: interval(table.column(name)) for name in (*FIGURES, *COUNTS)}
+    return {
+        name: interval(np.array([getattr(row, name) for row in table]))
+        for name in DetectionSummary._fields[:-1]
+    }
 
 
 def measure_difference(

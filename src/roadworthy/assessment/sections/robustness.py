@@ -812,7 +812,7 @@ class _Analysis:
                 record.counts += self._counts(circumstance, level, seen)
         for (circumstance, level), scored, (weights, groups) in sets_:
             for name, one in scored.items():
-                value, draws = one.value(), _drawn(one, weights)
+                value, draws = one.value(), one.values(weights)
                 record.performance.append(
                     PerformanceRecord(
                         circumstance=circumstance, level=level, measure=name, value=value,
@@ -918,8 +918,8 @@ class _Analysis:
                 source = self.source[name].take(t.rows)
                 target = self.target[t.place][name].take(t.rows)
                 draws = relation.PairedDraws(
-                    _drawn(source, weights),
-                    _drawn(target, weights),
+                    source.values(weights),
+                    target.values(weights),
                     _weighted_mean(weights, t.d),
                     groups,
                 )
@@ -1151,11 +1151,6 @@ def _usual(plan: Plan) -> list[str]:
     boxes = plan.subject.output_kind.name == "boxes"
     usual = ["ap", "ap50", "precision", "recall"] if boxes else []
     return list(dict.fromkeys([*usual, *([] if boxes else [own])]))
-
-
-def _drawn(scored: Scored, weights: np.ndarray) -> np.ndarray:
-    """The metric on every resample."""
-    return scored.values(weights)
 
 
 def _nothing_to_lose(scored: Scored) -> bool:

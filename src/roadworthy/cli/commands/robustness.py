@@ -272,9 +272,10 @@ def _refusing(what: str) -> Iterator[None]:
 
 def _figures(summary: Any) -> dict[str, Any]:
     """Counts as whole numbers, then shares; what is not defined is None."""
-    from roadworthy.measures.coco import COUNTS, FIGURES
-
-    found = {name: getattr(summary, name) for name in (*COUNTS, *FIGURES)}
+    names = summary._fields[:-1]  # by class comes last
+    first = ("tp", "fp", "fn", "precision", "recall")
+    ordered = [*first, *(name for name in names if name not in first)]
+    found = {name: getattr(summary, name) for name in ordered}
     return {n: int(x) if n in ("tp", "fp", "fn") else _finite(x) for n, x in found.items()}
 
 
