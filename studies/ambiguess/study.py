@@ -1,0 +1,551 @@
+"""The tables of Weiss et al. 2023 (AmbiGuess): how classifiers answer truly ambiguous pictures, and which
+supervisors see ambiguous, adversarial, corrupted and invalid ones.
+
+    python studies/ambiguess/study.py --quick        half an hour on two cores, Fashion-MNIST
+    python studies/ambiguess/study.py --full         both data sets, on a GPU; resumes where it stopped
+
+Data: `roadworthy data get mnist --into studies/ambiguess/cache/data`, likewise fashion-mnist.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from networks import ARCHITECTURES, Network, trained
+
+from roadworthy.cases.adversarial.bim import bim
+from roadworthy.cases.adversarial.deepfool import deepfool
+from roadworthy.cases.adversarial.fgsm import fgsm
+from roadworthy.cases.adversarial.pgd import pgd
+from roadworthy.cases.ambiguous.between_classes import AmbiguousCases, FittedPairs, fit_pairs
+from roadworthy.cases.transform import at_level
+from roadworthy.data.loaders.idx import read_idx
+from roadworthy.data.png import encode_png
+from roadworthy.data.values import CLASS_SCORES
+from roadworthy.statistics.ranking import auc
+from roadworthy.subject.needs import EARLY, MIDDLE, PENULTIMATE, Input, Layer
+from roadworthy.subject.passes import Summary, entropies
+from roadworthy.subject.trace import ModuleTrace
+from roadworthy.supervisors.dissector import Dissector
+from roadworthy.supervisors.inputs import Autoencoder
+from roadworthy.supervisors.passes import (
+    mean_softmax,
+    mutual_information,
+    predictive_entropy,
+    variation_ratio,
+)
+from roadworthy.supervisors.softmax import (
+    deep_gini,
+    max_softmax,
+    prediction_confidence,
+    softmax_entropy,
+)
+from roadworthy.supervisors.surprise import (
+    DistanceSurprise,
+    LikelihoodSurprise,
+    MahalanobisSurprise,
+)
+
+HERE = Path(__file__).parent
+SETS = {"mnist": "fashion-mnist", "fashion-mnist": "mnist"}
+"""Each data set, and the one whose pictures are invalid for it."""
+PAPER_NAMES = {"mnist": "mnist", "fashion-mnist": "fmnist"}
+LICENCES = {"mnist": "CC BY-SA 3.0, as MNIST", "fashion-mnist": "MIT, as Fashion-MNIST"}
+CLASSES = {
+    "mnist": [str(k) for k in range(10)],
+    "fashion-mnist": ["T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker",
+                      "bag", "ankle boot"],
+}  # fmt: skip
+EPSILON = {"mnist": 0.3, "fashion-mnist": 0.1}
+"""Of attacks in L-infinity, as is usual for the data sets; DeepFool has none."""
+CORRUPTIONS = ("gaussian_noise", "shot_noise", "impulse_noise", "defocus_blur", "glass_blur", "motion_blur",
+               "zoom_blur", "snow", "frost", "fog", "brightness", "contrast", "elastic_transform",
+               "pixelate", "jpeg_compression")  # fmt: skip
+"""Our own transforms, one a picture at a level from 1 to 5; the paper takes MNIST-C and FMNIST-C."""
+UNCERTAIN = ("ambiguous", "adversarial", "corrupted", "invalid")
+SOFTMAX = {"Max. Softmax": max_softmax, "PCS": prediction_confidence, "DeepGini": deep_gini,
+           "Softmax Entropy": softmax_entropy}  # fmt: skip
+PASSES = {
+    "VR": variation_ratio,
+    "MS": mean_softmax,
+    "MI": mutual_information,
+    "PE": predictive_entropy,
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How much is computed."""
+
+    images: int
+    ambiguous: tuple[int, int]
+    """Ambiguous pictures to train and to test on."""
+    tested: int
+    autoencoders: int
+    epochs: Mapping[str, int]
+    pool: Mapping[str, int]
+    """Networks trained by architecture; the first `runs` are assessed, ensembles are drawn from all."""
+    runs: int
+    ensemble: int
+    passes: int
+    device: str = "cpu"
+    attacked: int = 500
+    """Pictures attacked at once."""
+
+
+QUICK = Settings(10_000, (3_300, 2_000), 2_000, 2, {"cnn": 3}, {"cnn": 6}, 2, 5, 20)
+FULL = Settings(
+    60_000, (20_000, 10_000), 10_000, 20, {"cnn": 15, "fc": 15, "resnet": 10, "densenet": 10},
+    {"cnn": 25, "fc": 25, "resnet": 6, "densenet": 6}, 3, 5, 100, "cuda", 2500,
+)  # fmt: skip
+
+
+def main() -> None:
+    """Compute what is missing, then write the tables."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    how = parser.add_mutually_exclusive_group(required=True)
+    how.add_argument("--quick", action="store_true", help="two cores, half an hour")
+    how.add_argument("--full", action="store_true", help="a GPU")
+    parser.add_argument("--sets", nargs="*", choices=list(SETS))
+    parser.add_argument("--cache", type=Path, default=HERE / "cache")
+    parser.add_argument("--tables", type=Path, default=HERE / "tables")
+    parser.add_argument(
+        "--minutes", type=float, default=1e9, help="stop in time; run it again to go on"
+    )
+    given = parser.parse_args()
+    settings, kind = (QUICK, "quick") if given.quick else (FULL, "full")
+    until = time.monotonic() + 60 * given.minutes
+    names = given.sets or (["fashion-mnist"] if given.quick else list(SETS))
+    for name in names:
+        for found in Study(name, settings, given.cache, kind).run():
+            print(f"{found}", flush=True)
+            if time.monotonic() > until:
+                print("stopped in time; run the same command again to go on")
+                return
+    write_tables(given.cache / kind, given.tables / kind, names)
+
+
+class Study:
+    """One data set: its ambiguous pictures, networks, and what each network and supervisor makes of them."""
+
+    def __init__(self, name: str, settings: Settings, cache: Path, kind: str) -> None:
+        self.name, self.how = name, settings
+        self.data, self.cache = cache / "data", cache / kind / name
+        self.cache.mkdir(parents=True, exist_ok=True)
+        self.device = torch.device(settings.device)
+        images, labels = read_set(self.data, name, "train")
+        self.x, self.y = images[: settings.images], labels[: settings.images]
+        images, labels = read_set(self.data, name, "t10k")
+        self.tested, self.truth = images[: settings.tested], labels[: settings.tested]
+        other, _ = read_set(self.data, SETS[name], "t10k")
+        self.invalid = other[: settings.tested]
+
+    def run(self) -> Iterator[str]:
+        """Stages; what is kept of an earlier run is not computed again."""
+        self.sets = self._ambiguous()
+        yield f"{self.name}: ambiguous pictures"
+        self.corrupted = self._kept("corrupted", lambda: corrupted(self.tested))
+        vae = None
+        for mode in ("mixed", "nominal"):
+            for architecture, count in self.how.pool.items():
+                for number in range(count if mode == "mixed" else 1):
+                    self._network(mode, architecture, number)
+                yield f"{self.name}: {architecture}, {mode}, trained"
+                for number in range(self.how.runs if mode == "mixed" else 1):
+                    file = self.cache / f"{mode}-{architecture}-{number}.json"
+                    if file.exists():
+                        continue
+                    started = time.monotonic()
+                    if mode == "mixed" and vae is None:
+                        vae = self._autoencoder()
+                    found = self._assessed(mode, architecture, number, vae)
+                    file.write_text(json.dumps(found))
+                    yield f"{file.stem}: {time.monotonic() - started:.0f} s"
+
+    def _kept(self, name: str, make: Any) -> np.ndarray:
+        file = self.cache / f"{name}.npy"
+        if not file.exists():
+            np.save(file, make())
+        return np.load(file)
+
+    def _ambiguous(self) -> dict[str, AmbiguousCases]:
+        """Pictures to train on and to test on, from the same autoencoders (shared) and from others (disjoint)."""
+        fitted: FittedPairs | None = None
+        found = {}
+        train, test = self.how.ambiguous
+        asked = {"train": (train, 0.4, 0), "shared": (test, 0.25, 0), "disjoint": (test, 0.25, 1)}
+        for seed, (which, (n, delta, odd)) in enumerate(asked.items()):
+            file = self.cache / f"ambiguous-{which}.npz"
+            if not file.exists():
+                fitted = fitted or fit_pairs(
+                    self.x, self.y, 10, autoencoders=self.how.autoencoders, device=self.how.device,
+                    keep=self.cache / "autoencoders",
+                )  # fmt: skip
+                made = fitted.draw(
+                    n,
+                    np.random.default_rng(seed),
+                    delta_max=delta,
+                    use=lambda k, odd=odd: k % 2 == odd,
+                )
+                nothing = np.array(
+                    [f"{a} and {b}: {why}" for (a, b), why in made.nothing.items()], dtype=str
+                )
+                np.savez_compressed(
+                    file, images=made.images, probabilities=made.probabilities.astype(np.float32),
+                    pair=made.pair, autoencoder=made.autoencoder, nothing=nothing,
+                    labels=made.drawn_labels(np.random.default_rng(100 + seed)),
+                )  # fmt: skip
+                write_card(file, self.name, which, made, delta)
+            with np.load(file) as kept:
+                found[which] = dict(kept)
+        return found
+
+    def _network(self, mode: str, architecture: str, number: int) -> Network:
+        """A trained network, kept as arrays."""
+        file = self.cache / f"{mode}-{architecture}-{number}.npz"
+        build = ARCHITECTURES[architecture]
+        if not file.exists():
+            x, y = self._training(mode)
+            seed = 1000 * list(ARCHITECTURES).index(architecture) + number
+            made = trained(build, self._pixels(x), torch.as_tensor(y, device=self.device),
+                           epochs=self.how.epochs[architecture], seed=seed)  # fmt: skip
+            np.savez(file, **{k: v.cpu().numpy() for k, v in made.state_dict().items()})
+        network = build()
+        with np.load(file) as kept:
+            network.load_state_dict({k: torch.as_tensor(v) for k, v in kept.items()})
+        return network.to(self.device).eval()
+
+    def _training(self, mode: str) -> tuple[np.ndarray, np.ndarray]:
+        if mode == "nominal":
+            return self.x, self.y
+        more = self.sets["train"]
+        return np.concatenate([self.x, more["images"]]), np.concatenate([self.y, more["labels"]])
+
+    def _pixels(self, images: np.ndarray) -> torch.Tensor:
+        scale = 255.0 if images.dtype == np.uint8 else 1.0
+        return torch.as_tensor(images, dtype=torch.float32, device=self.device) / scale
+
+    def _autoencoder(self) -> Autoencoder:
+        found = Autoencoder(device=self.how.device, epochs=None if self.how.device == "cpu" else 20)
+        x, _ = self._training("mixed")
+        found.fit(_trace(np.zeros((len(x), 10)), {Input().column: x}), None)
+        return found
+
+    def _assessed(
+        self, mode: str, architecture: str, number: int, vae: Autoencoder | None
+    ) -> dict[str, Any]:
+        """Table I on all sets; for mixed training also table II."""
+        network = self._network(mode, architecture, number)
+        sets = {
+            "nominal": self.tested,
+            **{k: self.sets[k]["images"] for k in ("shared", "disjoint")},
+        }
+        seen = {which: self._seen(network, images) for which, images in sets.items()}
+        nominal = _softmax(seen["nominal"].output)
+        table = {"nominal": one_class_row(nominal, self.truth)}
+        for which in ("shared", "disjoint"):
+            own = self.sets[which]
+            table[which] = ambiguous_row(
+                _softmax(seen[which].output), own["labels"], own["probabilities"]
+            )
+        if mode == "nominal":
+            return {"table1": table, "table2": {}}
+        seen |= {
+            "corrupted": self._seen(network, self.corrupted),
+            "invalid": self._seen(network, self.invalid),
+        }
+        seen["adversarial"] = self._seen(network, self._attacked(network))
+        scores = {
+            name: self._scores(network, architecture, number, vae, seen, name) for name in seen
+        }
+        found = {}
+        for supervisor, clean in scores["nominal"].items():
+            for which in ("shared", "disjoint", "adversarial", "corrupted", "invalid"):
+                other = scores[which].get(supervisor)
+                if other is not None:
+                    marks = np.repeat([0, 1], [len(clean), len(other)])
+                    found[f"{supervisor}|{which}"] = auc(np.r_[clean, other], marks)
+        return {"table1": table, "table2": found}
+
+    @torch.no_grad()
+    def _seen(self, network: Network, images: np.ndarray) -> ModuleTrace:
+        """Logits, and what supervisors read of the layers: spatial ones as their mean."""
+        logits, columns = [], {EARLY: [], MIDDLE: [], PENULTIMATE: []}  # type: ignore[var-annotated]
+        for start in range(0, len(images), 2000):
+            layers = network.layers(self._pixels(images[start : start + 2000])[:, None])
+            logits.append(network.head(layers[-1]).cpu().numpy())
+            for name, layer in zip(
+                columns, (layers[0], layers[len(layers) // 2], layers[-1]), strict=True
+            ):
+                columns[name].append(
+                    (layer.mean((2, 3)) if layer.ndim == 4 else layer).cpu().numpy()
+                )
+        named = {Layer(name).column: np.concatenate(parts) for name, parts in columns.items()}
+        return _trace(np.concatenate(logits), {**named, Input().column: images})
+
+    def _scores(
+        self, network: Network, architecture: str, number: int, vae: Autoencoder | None,
+        seen: Mapping[str, ModuleTrace], which: str,
+    ) -> dict[str, np.ndarray]:  # fmt: skip
+        """All supervisors on one set; higher is riskier."""
+        here = seen[which]
+        found = {name: risk(_softmax(here.output)) for name, risk in SOFTMAX.items()}
+        passes = self._passes(network, here.columns[Layer(PENULTIMATE).column])
+        found |= {f"MC-Dropout ({k})": risk(passes) for k, risk in PASSES.items()}
+        if which != "adversarial":  # an attack on one network is none on the others
+            members = self._members(architecture, number, here.columns[Input().column])
+            found |= {f"Deep Ensemble ({k})": PASSES[k](members) for k in ("MS", "MI", "PE")}
+        for name, supervisor in self._fitted(network, architecture, number).items():
+            found[name] = supervisor.score(here)
+        assert vae is not None
+        found["Autoencoder"] = vae.score(here)
+        return found
+
+    @torch.no_grad()
+    def _passes(self, network: Network, penultimate: np.ndarray) -> Summary:
+        """Dropout stands in the head alone, so that only the head is asked again."""
+        torch.manual_seed(0)
+        network.head.train()
+        x = torch.as_tensor(penultimate, device=self.device)
+        found = Summary.of(_softmax(network.head(x).cpu().numpy()) for _ in range(self.how.passes))
+        network.head.eval()
+        return found
+
+    def _members(self, architecture: str, number: int, images: np.ndarray) -> Summary:
+        """Other networks of the pool, drawn for each run."""
+        pool = [k for k in range(self.how.pool[architecture]) if k != number]
+        chosen = np.random.default_rng(number).choice(pool, self.how.ensemble, replace=False)
+        networks = (self._network("mixed", architecture, int(k)) for k in chosen)
+        return Summary.of(_softmax(self._seen(n, images).output) for n in networks)
+
+    def _fitted(self, network: Network, architecture: str, number: int) -> dict[str, Any]:
+        """Surprise and Dissector, fitted on the training pictures of the network."""
+        key = (architecture, number)
+        if getattr(self, "_fitted_for", None) != key:
+            x, y = self._training("mixed")
+            reference, device = self._seen(network, x), self.how.device
+            layers = (EARLY, MIDDLE, PENULTIMATE)
+            self._fitted_now = {
+                "Dissector": Dissector(layers=layers, device=device),
+                "DSA": DistanceSurprise(share=0.3, device=device),
+                "LSA": LikelihoodSurprise(device=device),
+                "MDSA": MahalanobisSurprise(device=device),
+            }
+            for supervisor in self._fitted_now.values():
+                supervisor.fit(reference, y)
+            self._fitted_for = key
+        return self._fitted_now
+
+    def _attacked(self, network: Network) -> np.ndarray:
+        """A quarter each of FGSM, BIM, PGD and DeepFool, as floats from 0 to 1."""
+        epsilon, query, made = EPSILON[self.name], _Query(network), []
+        attacks = [
+            lambda *a: fgsm(*a, epsilon=epsilon), lambda *a: bim(*a, epsilon=epsilon),
+            lambda *a: pgd(*a, epsilon=epsilon), deepfool,
+        ]  # fmt: skip
+        for attack, rows in zip(
+            attacks, np.array_split(np.arange(len(self.tested)), 4), strict=True
+        ):
+            for part in np.array_split(rows, -(-len(rows) // self.how.attacked)):
+                images = self._pixels(self.tested[part])
+                labels = torch.as_tensor(self.truth[part], device=self.device)
+                rngs = [np.random.default_rng(int(k)) for k in part]
+                made.append(attack(images, labels, query, rngs).detach().cpu().numpy())
+        return np.concatenate(made).astype(np.float32)
+
+
+class _Query:
+    """What attacks ask of a network."""
+
+    def __init__(self, network: Network) -> None:
+        self.network = network
+
+    def scores(self, x: torch.Tensor) -> torch.Tensor:
+        return self.network(x[:, None])
+
+    def gradient(self, x: torch.Tensor, loss: Any) -> torch.Tensor:
+        given = x.detach().requires_grad_(True)
+        with torch.enable_grad():
+            values = loss(self.scores(given))
+            if values.ndim == 1:
+                return torch.autograd.grad(values.sum(), given)[0]
+            sums = values.sum(0)
+            each = [torch.autograd.grad(s, given, retain_graph=True)[0] for s in sums]
+        return torch.stack(each)
+
+
+def read_set(folder: Path, name: str, part: str) -> tuple[np.ndarray, np.ndarray]:
+    """Pictures and labels of a data set, gzipped or not."""
+    found = []
+    for what in ("images-idx3", "labels-idx1"):
+        files = sorted((folder / name).glob(f"{part}-{what}-ubyte*"))
+        if not files:
+            raise SystemExit(
+                f"{folder / name} has no {part}-{what}-ubyte: roadworthy data get {name} --into {folder}"
+            )
+        found.append(read_idx(files[0]))
+    return found[0], found[1].astype(np.int64)
+
+
+def corrupted(images: np.ndarray) -> np.ndarray:
+    """Each picture under one of the corruptions at one level."""
+    made = np.empty_like(images)
+    for row, image in enumerate(images):
+        rng = np.random.default_rng(row)
+        how = at_level(CORRUPTIONS[row % len(CORRUPTIONS)], int(rng.integers(1, 6)))
+        made[row] = how.value(image, rng)
+    return made
+
+
+def _softmax(logits: np.ndarray) -> np.ndarray:
+    shifted = np.exp(logits.astype(np.float64) - logits.max(axis=1, keepdims=True))
+    return shifted / shifted.sum(axis=1, keepdims=True)
+
+
+def _trace(logits: np.ndarray, columns: dict[str, np.ndarray]) -> ModuleTrace:
+    n = np.arange(len(logits))
+    return ModuleTrace(n, n, np.full(len(n), None), np.zeros(len(n)), CLASS_SCORES, logits, columns)
+
+
+def one_class_row(p: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+    """Table I of pictures with one right answer; entropy in bits."""
+    best = np.argsort(-p, axis=1)[:, :2]
+    top1, top2 = (best[:, 0] == labels).mean(), (best == labels[:, None]).any(axis=1).mean()
+    return {
+        "top1": float(top1),
+        "top2": float(top2),
+        "entropy": float(entropies(p).mean() / np.log(2)),
+    }
+
+
+def ambiguous_row(p: np.ndarray, labels: np.ndarray, truth: np.ndarray) -> dict[str, float]:
+    """With the pair: the two classes answered are the two between which the picture lies."""
+    best, pair = (np.sort(np.argsort(-q, axis=1)[:, :2], axis=1) for q in (p, truth))
+    return {**one_class_row(p, labels), "top_pair": float((best == pair).all(axis=1).mean())}
+
+
+def write_card(file: Path, name: str, which: str, made: AmbiguousCases, delta: float) -> None:
+    """What the set is, beside it; and a sheet of pictures to look at."""
+    flat = made.images.reshape(len(made), -1)[:2000].astype(np.float32) / 255
+    near = np.sqrt(np.maximum((flat**2).sum(1)[:, None] + (flat**2).sum(1) - 2 * flat @ flat.T, 0))
+    np.fill_diagonal(near, np.inf)
+    least = near.min(axis=1)
+    np.fill_diagonal(near, 0)
+    card = {
+        "name": f"ambiguous {name}, {which}", "pictures": len(made), "delta_max": delta,
+        "made by": "roadworthy, studies/ambiguess; the method is AmbiGuess (Weiss et al. 2023)",
+        "licence": LICENCES[name], "arrays": "images, probabilities, labels (drawn), pair, autoencoder",
+        "pairs without a picture": {f"{CLASSES[name][a]} and {CLASSES[name][b]}": why for (a, b), why in made.nothing.items()},
+        "diversity of the first 2,000": {
+            "mean distance": float(near.sum() / (len(flat) * (len(flat) - 1))),
+            "median distance to the nearest other": float(np.median(least)),
+            "near-duplicates (nearest within 1.0)": float((least < 1.0).mean()),
+        },
+    }  # fmt: skip
+    file.with_suffix(".json").write_text(json.dumps(card, indent=1))
+    write_sheet(file.with_suffix(".png"), made.images[:96])
+
+
+def write_sheet(file: Path, images: np.ndarray, across: int = 16) -> None:
+    """Pictures side by side, twice as large."""
+    tiles = np.pad(images, ((0, 0), (1, 1), (1, 1)), constant_values=96)
+    rows = [
+        np.concatenate(list(tiles[s : s + across]), axis=1) for s in range(0, len(tiles), across)
+    ]
+    sheet = np.concatenate(rows, axis=0)
+    file.write_bytes(encode_png(np.kron(sheet, np.ones((2, 2), np.uint8))))
+
+
+def write_tables(cache: Path, tables: Path, names: list[str]) -> None:
+    """Ours beside the paper's: means over architectures and runs, with standard deviations."""
+    tables.mkdir(parents=True, exist_ok=True)
+    with (HERE / "paper.json").open() as file:
+        paper = json.load(file)
+    first, second = [], []
+    for name in names:
+        printed = PAPER_NAMES[name]
+        for mode in ("mixed", "nominal"):
+            found = [
+                json.loads(f.read_text()) for f in sorted((cache / name).glob(f"{mode}-*.json"))
+            ]
+            for which in ("nominal", "shared", "disjoint") if found else ():
+                row: dict[str, Any] = {
+                    "set": name,
+                    "training": mode,
+                    "test": which,
+                    "networks": len(found),
+                }
+                for measure in ("top1", "top2", "top_pair", "entropy"):
+                    values = [
+                        f["table1"][which][measure] for f in found if measure in f["table1"][which]
+                    ]
+                    row |= _cell(
+                        measure,
+                        values,
+                        paper["table1"].get(
+                            f"{printed}|{'nominal' if which == 'nominal' else 'ambiguous'}|{measure}"
+                        ),
+                    )
+                first.append(row)
+        found = [
+            json.loads(f.read_text())["table2"] for f in sorted((cache / name).glob("mixed-*.json"))
+        ]
+        for supervisor in dict.fromkeys(key.partition("|")[0] for f in found for key in f):
+            for which in ("shared", "disjoint", *UNCERTAIN[1:]):
+                values = [f[f"{supervisor}|{which}"] for f in found if f"{supervisor}|{which}" in f]
+                if values:
+                    asked = which if which in UNCERTAIN else "ambiguous"
+                    row = {
+                        "set": name,
+                        "supervisor": supervisor,
+                        "test": which,
+                        "networks": len(values),
+                    }
+                    second.append(
+                        row
+                        | _cell(
+                            "auc", values, paper["table2"].get(f"{supervisor}|{printed}|{asked}")
+                        )
+                    )
+    for file_name, rows in (("table1.csv", first), ("table2.csv", second)):
+        with (tables / file_name).open("w", newline="") as to:
+            writer = csv.DictWriter(to, list(dict.fromkeys(k for r in rows for k in r)))
+            writer.writeheader()
+            writer.writerows(rows)
+    near = [
+        abs(r["auc"] - r["auc_paper"])
+        for r in second
+        if r.get("auc_paper") is not None and r["test"] != "shared"
+    ]
+    if near:
+        print(
+            f"table II: {np.mean(np.array(near) <= 0.08):.0%} of {len(near)} cells within 0.08 of the paper"
+        )
+
+
+def _cell(name: str, values: list[float], paper: float | None) -> dict[str, Any]:
+    if not values:
+        return {}
+    mean, deviation = (
+        float(np.mean(values)),
+        float(np.std(values, ddof=1)) if len(values) > 1 else None,
+    )
+    return {
+        name: round(mean, 4), f"{name}_sd": None if deviation is None else round(deviation, 4),
+        f"{name}_paper": paper, f"{name}_difference": None if paper is None else round(mean - paper, 3),
+    }  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
