@@ -18,7 +18,8 @@ True
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -128,7 +129,7 @@ class PairAutoencoders(nn.Module):
         Without `batch`, an epoch has 12 steps as in the paper, with batches of at most 1,000.
         """
         rows = [np.flatnonzero(np.isin(labels, pair)) for pair in pairs]
-        with isolated(seed=seed):
+        with isolated(seed=seed), _short_products():
             made = cls(pairs, images.shape[1], hidden).to(device)
             on_device = torch.device(device)
             pixels = torch.as_tensor(images, dtype=torch.float32, device=on_device)
@@ -226,7 +227,7 @@ class PairAutoencoders(nn.Module):
         return np.asarray(total.sqrt().cpu())
 
     def _tensor(self, latents: np.ndarray) -> Tensor:
-        device = next(self.parameters()).device
+        device = next(self.decoder.parameters()).device
         return torch.tensor(np.asarray(latents), dtype=torch.float32, device=device)
 
     def one(self, row: int) -> PairAutoencoders:
@@ -260,6 +261,17 @@ class PairAutoencoders(nn.Module):
         made.load_state_dict(state, strict=False)
         made.acceptance = [Acceptance(float(f), float(t)) for f, t in arrays["acceptance"]]
         return made.to(device).eval()
+
+
+@contextmanager
+def _short_products() -> Iterator[None]:
+    """On a GPU, products of float32 rounded to ten bits: four times as fast, and enough to learn."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 def _drawn(second: Tensor) -> Tensor:
