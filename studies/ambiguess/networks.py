@@ -141,7 +141,8 @@ def trained(
     """Adam with a rate that falls to zero; pictures (n, 28, 28) from 0 to 1 on their device."""
     torch.manual_seed(seed)
     network = build().to(images.device).train()
-    optimiser = torch.optim.Adam(network.parameters(), lr=1e-3, fused=images.is_cuda)
+    rate = 1e-3 * (batch / 256) ** 0.5
+    optimiser = torch.optim.Adam(network.parameters(), lr=rate, fused=images.is_cuda)
     steps = epochs * (len(images) // batch)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
     generator = torch.Generator(device=images.device).manual_seed(seed)

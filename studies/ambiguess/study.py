@@ -14,6 +14,7 @@ import csv
 import json
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -100,12 +101,13 @@ class Settings:
     device: str = "cpu"
     attacked: int = 500
     """Pictures attacked at once."""
+    batch: int = 128
 
 
 QUICK = Settings(10_000, (3_300, 2_000), 2_000, 2, {"cnn": 3}, {"cnn": 6}, 2, 5, 20)
 FULL = Settings(
     60_000, (20_000, 10_000), 10_000, 20, {"cnn": 15, "fc": 15, "resnet": 10, "densenet": 10},
-    {"cnn": 25, "fc": 25, "resnet": 6, "densenet": 6}, 3, 5, 100, "cuda", 2500,
+    {"cnn": 25, "fc": 25, "resnet": 6, "densenet": 6}, 3, 5, 100, "cuda", 2500, 1000,
 )  # fmt: skip
 
 
@@ -150,6 +152,8 @@ class Study:
         self.tested, self.truth = images[: settings.tested], labels[: settings.tested]
         other, _ = read_set(self.data, SETS[name], "t10k")
         self.invalid = other[: settings.tested]
+        self.seconds: dict[str, float] = {}
+        """What the stages took, in all."""
 
     def run(self) -> Iterator[str]:
         """Stages; what is kept of an earlier run is not computed again."""
@@ -160,7 +164,8 @@ class Study:
         for mode in ("mixed", "nominal"):
             for architecture, count in self.how.pool.items():
                 for number in range(count if mode == "mixed" else 1):
-                    self._network(mode, architecture, number)
+                    with self._timed(f"train {architecture}"):
+                        self._network(mode, architecture, number)
                 yield f"{self.name}: {architecture}, {mode}, trained"
                 for number in range(self.how.runs if mode == "mixed" else 1):
                     file = self.cache / f"{mode}-{architecture}-{number}.json"
@@ -168,10 +173,19 @@ class Study:
                         continue
                     started = time.monotonic()
                     if mode == "mixed" and vae is None:
-                        vae = self._autoencoder()
+                        with self._timed("fit Autoencoder"):
+                            vae = self._autoencoder()
                     found = self._assessed(mode, architecture, number, vae)
                     file.write_text(json.dumps(found))
-                    yield f"{file.stem}: {time.monotonic() - started:.0f} s"
+                    slow = sorted(self.seconds.items(), key=lambda item: -item[1])
+                    said = ", ".join(f"{name} {seconds:.0f}" for name, seconds in slow[:8])
+                    yield f"{file.stem}: {time.monotonic() - started:.0f} s (in all: {said})"
+
+    @contextmanager
+    def _timed(self, name: str) -> Iterator[None]:
+        started = time.monotonic()
+        yield
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - started
 
     def _kept(self, name: str, make: Any) -> np.ndarray:
         file = self.cache / f"{name}.npy"
@@ -219,7 +233,7 @@ class Study:
             x, y = self._training(mode)
             seed = 1000 * list(ARCHITECTURES).index(architecture) + number
             made = trained(build, self._pixels(x), torch.as_tensor(y, device=self.device),
-                           epochs=self.how.epochs[architecture], seed=seed)  # fmt: skip
+                           epochs=self.how.epochs[architecture], seed=seed, batch=self.how.batch)  # fmt: skip
             np.savez(file, **{k: v.cpu().numpy() for k, v in made.state_dict().items()})
         network = build()
         with np.load(file) as kept:
@@ -237,7 +251,7 @@ class Study:
         return torch.as_tensor(images, dtype=torch.float32, device=self.device) / scale
 
     def _autoencoder(self) -> Autoencoder:
-        found = Autoencoder(device=self.how.device, epochs=None if self.how.device == "cpu" else 20)
+        found = Autoencoder(device=self.how.device)
         x, _ = self._training("mixed")
         found.fit(_trace(np.zeros((len(x), 10)), {Input().column: x}), None)
         return found
@@ -265,7 +279,8 @@ class Study:
             "corrupted": self._seen(network, self.corrupted),
             "invalid": self._seen(network, self.invalid),
         }
-        seen["adversarial"] = self._seen(network, self._attacked(network))
+        with self._timed("attacks"):
+            seen["adversarial"] = self._seen(network, self._attacked(network))
         scores = {
             name: self._scores(network, architecture, number, vae, seen, name) for name in seen
         }
@@ -304,10 +319,12 @@ class Study:
         passes = self._passes(network, here.columns[Layer(PENULTIMATE).column])
         found |= {f"MC-Dropout ({k})": risk(passes) for k, risk in PASSES.items()}
         if which != "adversarial":  # an attack on one network is none on the others
-            members = self._members(architecture, number, here.columns[Input().column])
+            with self._timed("members"):
+                members = self._members(architecture, number, here.columns[Input().column])
             found |= {f"Deep Ensemble ({k})": PASSES[k](members) for k in ("MS", "MI", "PE")}
         for name, supervisor in self._fitted(network, architecture, number).items():
-            found[name] = supervisor.score(here)
+            with self._timed(f"score {name}"):
+                found[name] = supervisor.score(here)
         assert vae is not None
         found["Autoencoder"] = vae.score(here)
         return found
@@ -342,8 +359,9 @@ class Study:
                 "LSA": LikelihoodSurprise(device=device),
                 "MDSA": MahalanobisSurprise(device=device),
             }
-            for supervisor in self._fitted_now.values():
-                supervisor.fit(reference, y)
+            for name, supervisor in self._fitted_now.items():
+                with self._timed(f"fit {name}"):
+                    supervisor.fit(reference, y)
             self._fitted_for = key
         return self._fitted_now
 
