@@ -15,7 +15,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -125,8 +125,12 @@ def main() -> None:
     parser.add_argument(
         "--minutes", type=float, default=1e9, help="stop in time; run it again to go on"
     )
+    parser.add_argument("--pool", type=int, help="networks an architecture at most")
     given = parser.parse_args()
     settings, kind = (QUICK, "quick") if given.quick else (FULL, "full")
+    if given.pool:
+        pool = {name: min(count, given.pool) for name, count in settings.pool.items()}
+        settings = replace(settings, pool=pool)
     until = time.monotonic() + 60 * given.minutes
     names = given.sets or (["fashion-mnist"] if given.quick else list(SETS))
     for name in names:
