@@ -102,12 +102,14 @@ class Settings:
     attacked: int = 500
     """Pictures attacked at once."""
     batch: int = 128
+    dissected: int = 3_000
+    """Pictures that Dissector's perceptrons learn from: their fit takes hundreds of steps over all of them."""
 
 
 QUICK = Settings(10_000, (3_300, 2_000), 2_000, 2, {"cnn": 3}, {"cnn": 6}, 2, 5, 20)
 FULL = Settings(
     60_000, (20_000, 10_000), 10_000, 20, {"cnn": 15, "fc": 15, "resnet": 10, "densenet": 10},
-    {"cnn": 25, "fc": 25, "resnet": 6, "densenet": 6}, 3, 5, 100, "cuda", 2500, 1000,
+    {"cnn": 25, "fc": 25, "resnet": 6, "densenet": 6}, 3, 5, 100, "cuda", 2500, 1000, 20_000,
 )  # fmt: skip
 
 
@@ -356,16 +358,21 @@ class Study:
         if getattr(self, "_fitted_for", None) != key:
             x, y = self._training("mixed")
             reference, device = self._seen(network, x), self.how.device
+            some = np.random.default_rng(0).permutation(len(x))[: self.how.dissected]
+            memory = 512 if device == "cpu" else 16_384
             layers = (EARLY, MIDDLE, PENULTIMATE)
             self._fitted_now = {
-                "Dissector": Dissector(layers=layers, device=device),
-                "DSA": DistanceSurprise(share=0.3, device=device),
-                "LSA": LikelihoodSurprise(device=device),
-                "MDSA": MahalanobisSurprise(device=device),
+                "Dissector": Dissector(layers=layers, device=device, memory_mb=memory),
+                "DSA": DistanceSurprise(share=0.3, device=device, memory_mb=memory),
+                "LSA": LikelihoodSurprise(device=device, memory_mb=memory),
+                "MDSA": MahalanobisSurprise(device=device, memory_mb=memory),
             }
             for name, supervisor in self._fitted_now.items():
                 with self._timed(f"fit {name}"):
-                    supervisor.fit(reference, y)
+                    if name == "Dissector":
+                        supervisor.fit(self._seen(network, x[some]), y[some])
+                    else:
+                        supervisor.fit(reference, y)
             self._fitted_for = key
         return self._fitted_now
 
