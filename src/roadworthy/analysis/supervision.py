@@ -176,11 +176,7 @@ def _evidence(quantity: str, about: About, scores: np.ndarray, marked: _Marked) 
 
 
 def silence_counted(scores: np.ndarray, positive: np.ndarray) -> np.ndarray:
-    """Scores of which a missing one ranks its case the wrong way; infinite ones become finite.
-
-    >>> silence_counted(np.array([0.2, np.nan, np.nan]), np.array([True, True, False])).argsort().tolist()
-    [1, 0, 2]
-    """
+    """Scores of which a missing one ranks its case the wrong way; infinite ones become finite."""
     known = np.where(np.isnan(scores), np.where(positive, -np.inf, np.inf), scores)
     return np.clip(known, -np.finfo(float).max, np.finfo(float).max)
 
