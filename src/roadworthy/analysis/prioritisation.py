@@ -112,9 +112,8 @@ class LabellingOrder:
             return float(np.interp(share * cases[-1], cases, failed) / (failed[-1] or math.nan))
 
         if not self.reason:
-            options: dict[str, Any] = {"confidence": confidence, "resamples": 500}
-            rng = np.random.default_rng(seed)
-            drawn = bootstrap(statistic, len(self), self.groups, rng=rng, **options)
+            options: dict[str, Any] = {"resamples": 500, "rng": np.random.default_rng(seed)}
+            drawn = bootstrap(statistic, len(self), self.groups, confidence=confidence, **options)
             # An end that the resamples say nothing of is that of the range.
             known = Interval(max(drawn.low, 0.0), min(drawn.high, 1.0), confidence, drawn.method)
         value, n = float(self.found(labelled)), len(self)

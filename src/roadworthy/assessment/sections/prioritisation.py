@@ -79,7 +79,8 @@ class Prioritisation(Section):
     def check_file(self, spec: Assessment) -> None:
         """Supervisors rank, and failures are what is to be found."""
         why = spec.never_wrong if spec.supervisors else "No supervisors. Add `supervisors:`."
-        if why:
+        asked = spec.part("prioritisation", LabellingSpec) is not None
+        if asked and why:
             raise spec.error(("prioritisation",), why)
 
     def check(self, plan: Plan) -> None:
@@ -179,7 +180,7 @@ def _aim(part: LabellingRecord, head: str) -> list[Block]:
     options: dict[str, Any] = {"title": title, "across": "inputs labelled", "up": "failures found"}
     options |= {"named_at_end": True, "mark": (part.budget, f"budget {part.budget:,}")}
     draw = drawn(charts.curves_chart, lines, **options)
-    chart = Chart(f"figure-{head.lower()[:7]}", f"{title}.", draw)
+    chart = Chart(f"figure-{head.split()[0].lower()}", f"{title}.", draw)
     heads = ["Area", "Labels for 50%", "Labels for 90%", f"Found in {part.budget:,}"]
     heads += [f"Wasted of {part.budget:,}"] if any(o.wasted for o in part.orders) else []
     rows = []
