@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import sys
+from itertools import pairwise
 from xml.etree import ElementTree
 
 import pytest
@@ -15,6 +16,7 @@ from roadworthy.report.charts import (
     MISSED,
     RANKING,
     ClaimRow,
+    CurveLine,
     ForestRow,
     HeatCell,
     LevelPanel,
@@ -22,6 +24,7 @@ from roadworthy.report.charts import (
     PriorityPoint,
     Ramp,
     claims_chart,
+    curves_chart,
     forest,
     heat,
     levels_chart,
@@ -67,6 +70,21 @@ def test_a_forest_draws_any_rows(
     )
     dots = len(parsed(drawn).findall(f".//{SVG}circle"))
     assert dots == sum(v is not None and math.isfinite(v) for _, v, *_ in rows)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(NAMES, st.lists(AWKWARD, max_size=4)), max_size=8), WIDTHS)
+def test_names_at_the_ends_of_lines_do_not_overlap(lines: list, width: float) -> None:
+    made = [CurveLine(name, tuple(enumerate(heights))) for name, heights in lines]
+    drawn = curves_chart(
+        made, title="t", across="a", up="u", named_at_end=True, mark=(1, "m"), width=width
+    )
+    names = parsed(drawn).findall(f".//{SVG}g[@class='legend']/{SVG}text")
+    if width > 560:
+        known = [one for _, one in lines if any(v is not None and math.isfinite(v) for v in one)]
+        assert len(names) == len(known)
+        heights = [float(name.get("y", 0)) for name in names]
+        assert all(b - a >= 14.9 for a, b in pairwise(heights))
 
 
 @settings(max_examples=40, deadline=None)

@@ -152,8 +152,7 @@ def _evidence(quantity: str, about: About, scores: np.ndarray, marked: _Marked) 
             proportion=False,
             reason=reason,
         )
-    scores = np.where(np.isnan(scores), np.where(positive, -np.inf, np.inf), scores)
-    scores = np.clip(scores, -np.finfo(float).max, np.finfo(float).max)
+    scores = silence_counted(scores, positive)
     bounded = curve.interval
     if curve.interval is average_precision_interval:
         bounded = functools.partial(bounded, fixed=marked.designed)
@@ -174,6 +173,12 @@ def _evidence(quantity: str, about: About, scores: np.ndarray, marked: _Marked) 
         proportion=False,
         settled_by=settled_by if curve.value is auc else None,
     )
+
+
+def silence_counted(scores: np.ndarray, positive: np.ndarray) -> np.ndarray:
+    """Scores of which a missing one ranks its case the wrong way; infinite ones become finite."""
+    known = np.where(np.isnan(scores), np.where(positive, -np.inf, np.inf), scores)
+    return np.clip(known, -np.finfo(float).max, np.finfo(float).max)
 
 
 def _nothing(confidence: float, sided: Any) -> Interval:
