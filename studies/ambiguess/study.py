@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from networks import ARCHITECTURES, Network, trained
+from classifiers import ARCHITECTURES, Network, trained
 
 from roadworthy.cases.adversarial.bim import bim
 from roadworthy.cases.adversarial.deepfool import deepfool
