@@ -222,7 +222,7 @@ def _scored(
     with plan.spec.located(
         ("circumstances", circumstance, "data") if own else ("data", condition.role)
     ):
-        scored = plan.measure(outputs, targets)
+        scored = plan.measure(outputs, plan.compared(condition.role, targets))
         failed = failures(
             scored, outputs, targets, criterion, classes=data.classes, metadata=data.metadata
         )

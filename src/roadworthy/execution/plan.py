@@ -37,7 +37,17 @@ from roadworthy.cases.generators import (
 from roadworthy.cases.image.pixels import white
 from roadworthy.data.roles import check_roles
 from roadworthy.data.samples import UNLABELLED, Dataset, load
-from roadworthy.data.values import BOXES, FRAMES, LABEL, MASK, TASKS, TRACKS, Kind, Unreadable
+from roadworthy.data.values import (
+    BOXES,
+    DISTRIBUTION,
+    FRAMES,
+    LABEL,
+    MASK,
+    TASKS,
+    TRACKS,
+    Kind,
+    Unreadable,
+)
 from roadworthy.execution.class_order import ClassOrder, class_order, few
 from roadworthy.execution.versions import code_version, libraries, source_of, trace_version
 from roadworthy.measures import failure as failure_criteria
@@ -375,6 +385,13 @@ class Plan:
             for row, (target, name) in enumerate(zip(data.targets, data.ids, strict=True))
         ]
 
+    def compared(self, role: str, targets: Any, rows: Any = slice(None)) -> Any:
+        """What the measure compares answers with: the targets, or the label probabilities of these
+        samples if it is of distributions and they have some."""
+        known = self.data[role].probabilities
+        of = registry.get("measures", self.spec.measure_name).traits.get("of", ("", ""))[1]
+        return targets if known is None or of != DISTRIBUTION.name else known[rows]
+
     def moved(self, made: Chain | Mixture, target: Any, item: Any, case: str) -> Any:
         """The target of one case whose picture was moved."""
         first = item[0] if isinstance(item, list | tuple) and len(item) else item
@@ -704,6 +721,14 @@ def _measure(spec: Assessment, system: System, test: Dataset) -> Callable[..., A
     component = registry.get("measures", spec.measure_name)
     wanted = component.traits.get("of")
     target = test.target_kind.name if test.target_kind else "nothing"
+    if wanted is not None and wanted[1] == DISTRIBUTION.name:
+        if test.probabilities is None:
+            raise spec.error(
+                ("measure",),
+                f"{spec.measure_name} needs label probabilities, and the test data has none. Add "
+                "`votes: FILE` (annotators' votes) under data.test, or `probabilities` of an npz file",
+            )
+        target = DISTRIBUTION.name
     if wanted is not None and tuple(wanted) != (system.output_kind.name, target):
         fitting = for_values(system.output_kind.name, target)
         tasks = [
