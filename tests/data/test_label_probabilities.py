@@ -64,8 +64,6 @@ def test_probabilities_have_a_column_a_class_and_a_row_a_sample() -> None:
         split(probabilities=CHANCES[:, :2])
     with pytest.raises(DataError, match="3 inputs but 2 probabilities"):
         split(probabilities=CHANCES[:2])
-    with pytest.raises(DataError, match="the label 2 has no column among the 2"):
-        split(classes=None, probabilities=np.tile([0.5, 0.5], (3, 1)))
 
 
 def test_labels_are_drawn_by_id_if_there_are_none() -> None:

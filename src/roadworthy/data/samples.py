@@ -214,11 +214,6 @@ class Dataset:
             object.__setattr__(self, "targets", drawn_labels(table, chances))
             object.__setattr__(self, "target_kind", LABEL)
             object.__setattr__(self, "notes", (*self.notes, DRAWN))
-        elif self.classes is None and len(self) and np.max(self.targets) >= table.shape[1]:
-            raise DataError(
-                f"data set {self.name!r}: the label {np.max(self.targets)} has no column among the "
-                f"{table.shape[1]} of the label probabilities"
-            )
 
     def _check_labels(self) -> None:
         if (

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -25,14 +25,14 @@ from roadworthy.measures.classification import labels_and_scores
 from roadworthy.measures.scored import Scored, rows_of, same_cases
 from roadworthy.registry import register
 
+Rows = Sequence[Any] | np.ndarray
+KINDS = ("class_scores", "distribution")
 SAME = 1e-9
 """Label probabilities that are equal but for rounding."""
 
 
-@register(
-    "measures", "top_pair", of=("class_scores", "distribution"), better="higher", range=(0, 1)
-)
-def top_pair(outputs: Sequence[Any] | np.ndarray, targets: Sequence[Any] | np.ndarray) -> Scored:
+@register("measures", "top_pair", of=KINDS, better="higher", range=(0, 1))
+def top_pair(outputs: Rows, targets: Rows) -> Scored:
     """Share of cases whose two highest scores are the two most probable classes of the label.
 
     Of equal scores the lower class comes first. Of equally probable classes either may be there, so that a
@@ -45,16 +45,8 @@ def top_pair(outputs: Sequence[Any] | np.ndarray, targets: Sequence[Any] | np.nd
     return Scored.proportion((held >= most - SAME) & found.answered)
 
 
-@register(
-    "measures",
-    "expected_accuracy",
-    of=("class_scores", "distribution"),
-    better="higher",
-    range=(0, 1),
-)
-def expected_accuracy(
-    outputs: Sequence[Any] | np.ndarray, targets: Sequence[Any] | np.ndarray
-) -> Scored:
+@register("measures", "expected_accuracy", of=KINDS, better="higher", range=(0, 1))
+def expected_accuracy(outputs: Rows, targets: Rows) -> Scored:
     """Mean probability that the label gives the class of the highest score.
 
     A case fails if another class is more probable.
@@ -63,47 +55,34 @@ def expected_accuracy(
     first = np.argmax(found.scores, axis=1)[:, None]
     chance = np.take_along_axis(found.labels, first, axis=1)[:, 0] * found.answered
     error = np.where(found.answered, found.labels.max(axis=1) - chance, 1.0)
-    return _mean(chance, error=error, failure=error > SAME, better="higher")
+    return _mean(chance, error, error > SAME, "higher")
 
 
-@register(
-    "measures", "label_distance", of=("class_scores", "distribution"), better="lower", range=(0, 1)
-)
-def label_distance(
-    outputs: Sequence[Any] | np.ndarray,
-    targets: Sequence[Any] | np.ndarray,
-    *,
-    tolerance: float | None = None,
-) -> Scored:
+@register("measures", "label_distance", of=KINDS, better="lower", range=(0, 1))
+def label_distance(outputs: Rows, targets: Rows, *, tolerance: float | None = None) -> Scored:
     """Mean total variation distance between answer and label: 0 is equal, 1 has no class in common.
 
     A case fails if its distance is above `tolerance`.
     """
     found = _compared(outputs, targets)
-    apart = np.abs(found.answers() - found.labels).sum(axis=1) / 2
+    apart = np.abs(probabilities(found.scores) - found.labels).sum(axis=1) / 2
     distance = np.where(found.answered, np.minimum(apart, 1.0), 1.0)
     failure = (distance > (math.inf if tolerance is None else tolerance)) | ~found.answered
-    return _mean(distance, error=distance, failure=failure, better="lower")
+    return _mean(distance, distance, failure, "lower")
 
 
 @register(
-    "measures",
-    "answer_entropy",
-    of=("class_scores", "distribution"),
-    better="higher",
-    range=(0, math.inf),
-    compares=False,
+    "measures", "answer_entropy", of=KINDS, better="higher", range=(0, math.inf), compares=False
 )
-def answer_entropy(
-    outputs: Sequence[Any] | np.ndarray, targets: Sequence[Any] | np.ndarray
-) -> Scored:
+def answer_entropy(outputs: Rows, targets: Rows) -> Scored:
     """Mean entropy of the answers in bits; a label split evenly between two classes has 1 bit.
 
     It describes answers and compares them with no label: higher is better only where labels are split.
     """
     found = _compared(outputs, targets)
-    bits, most = entropy_bits(found.answers()) * found.answered, math.log2(found.labels.shape[1])
-    return _mean(bits, error=most - bits, failure=~found.answered, better="higher", limit=most)
+    most = math.log2(found.labels.shape[1])
+    bits = entropy_bits(probabilities(found.scores)) * found.answered
+    return _mean(bits, most - bits, ~found.answered, "higher", most)
 
 
 def entropy_bits(chances: np.ndarray) -> np.ndarray:
@@ -118,26 +97,20 @@ class _Compared(NamedTuple):
     answered: np.ndarray
     labels: np.ndarray
 
-    def answers(self) -> np.ndarray:
-        """The scores as probabilities."""
-        return probabilities(self.scores)
 
-
-def _compared(
-    outputs: Sequence[Any] | np.ndarray, targets: Sequence[Any] | np.ndarray
-) -> _Compared:
+def _compared(outputs: Rows, targets: Rows) -> _Compared:
     same_cases(outputs, targets)
-    labels = np.asarray(targets)
+    labels, scores = np.asarray(targets), rows_of(outputs, what="class scores")
+    width = scores.values.shape[1]
     if labels.ndim == 1:
-        places, scores = labels_and_scores(outputs, targets)
-        labels = np.eye(scores.values.shape[1] or int(places.max(initial=0)) + 1)[places]
-    scores = rows_of(outputs, what="class scores")
+        places, _ = labels_and_scores(outputs, targets)
+        labels = np.eye(width or int(places.max(initial=0)) + 1)[places]
     if not scores.answered.any():
         return _Compared(np.zeros(labels.shape), scores.answered, labels)
-    if scores.values.shape[1] != labels.shape[1]:
+    if width != labels.shape[1]:
         raise ValueError(
-            f"labels are distributions over {labels.shape[1]} classes, and outputs have "
-            f"{scores.values.shape[1]} scores; name all classes, in their order, under classes"
+            f"labels are distributions over {labels.shape[1]} classes, and outputs have {width} scores; "
+            "name all classes, in their order, under classes"
         )
     known = np.where(scores.answered[:, None], scores.values, 0.0).astype(np.float64)
     return _Compared(known, scores.answered, labels)
@@ -145,14 +118,11 @@ def _compared(
 
 def _mean(
     values: np.ndarray,
-    *,
     error: np.ndarray,
     failure: np.ndarray,
-    better: Any,
-    limit: float = 1.0,
+    better: Literal["higher", "lower"],
+    most: float = 1.0,
 ) -> Scored:
-    """The mean of values from 0 to `limit`."""
-    each = np.ones(len(values))
-    return Scored.ratio(
-        values, each, error=error, failure=failure, better=better, limits=(0.0, limit)
-    )
+    """The mean of values from 0 to `most`."""
+    each, limits = np.ones(len(values)), (0.0, most)
+    return Scored.ratio(values, each, error=error, failure=failure, better=better, limits=limits)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -132,14 +132,6 @@ def _assembled(
     )
 
 
-class _Vote(NamedTuple):
-    """So many votes for a class, in a row of the table."""
-
-    row: int
-    place: int
-    count: int
-
-
 def _voted(found: Samples, ids: Sequence[str], table: CsvTable) -> Samples:
     """With the shares of annotators' votes as label probabilities; votes on samples of other data are
     passed over."""
@@ -151,19 +143,17 @@ def _voted(found: Samples, ids: Sequence[str], table: CsvTable) -> Samples:
         raise DataError(
             f"{table.file}: votes have names and labels numbers; name the classes under classes"
         )
-    labels = [] if found.targets is None else np.asarray(found.targets).tolist()
-    width = len(known) if known else max(*labels, *(vote.place for vote in votes)) + 1
-    counts, line_of = np.zeros((len(ids), width)), dict[int, int]()
-    for vote in votes:
-        if (at := place_of.get(of[vote.row])) is not None:
-            counts[at, vote.place] += vote.count
-            line_of[at] = vote.row
+    labels = 0 if known or found.targets is None else int(np.max(found.targets)) + 1
+    counts = np.zeros((len(ids), max(votes.shape[1], labels)))
+    for row, i in enumerate(of):
+        if i in place_of:
+            counts[place_of[i], : votes.shape[1]] += votes[row]
     total = counts.sum(axis=1)
-    for none in np.flatnonzero(total == 0).tolist():
-        if none in line_of:
-            raise DataError(f"{_line(table, line_of[none])}: the votes for {ids[none]!r} sum to 0")
+    for none in (ids[at] for at in np.flatnonzero(total == 0).tolist()):
+        if none in of:
+            raise DataError(f"{_line(table, of.index(none))}: the votes for {none!r} sum to 0")
         raise DataError(
-            f"{table.file}: no row has votes for sample {ids[none]!r}; every sample needs one"
+            f"{table.file}: no row has votes for sample {none!r}; every sample needs one"
         )
     said = f"Label probabilities are shares of {total.min():g} to {total.max():g} votes a sample"
     return replace(
@@ -176,25 +166,25 @@ def _voted(found: Samples, ids: Sequence[str], table: CsvTable) -> Samples:
 
 def _votes(
     table: CsvTable, classes: tuple[str, ...] | None
-) -> tuple[list[_Vote], tuple[str, ...] | None]:
-    """The votes and the classes, from a table with a row a vote (id, annotator, label), or with a
-    column a class that counts them."""
-    if {"annotator", "label"} <= set(table.columns):
-        words = table["label"]
-        if "" in words:
-            raise DataError(
-                f"{_line(table, words.index(''))}: the label is empty; leave the row out"
-            )
-        places, known = labelled(words, classes, where=lambda row: _line(table, row))
-        return [_Vote(row, int(place), 1) for row, place in enumerate(places)], known
-    words = list(table.without(["id"]))
-    places, known = labelled(words, classes, where=lambda at: f"{table.file}, column {at + 2}")
-    every = [
-        _Vote(row, int(place), _count(table, row, word))
-        for word, place in zip(words, places, strict=True)
-        for row in range(len(table))
-    ]
-    return every, known
+) -> tuple[np.ndarray, tuple[str, ...] | None]:
+    """The votes by row and class, and the classes: of a table with a row a vote (id, annotator,
+    label), or with a column a class that counts them."""
+    single = {"annotator", "label"} <= set(table.columns)
+    words = table["label"] if single else list(table.without(["id"]))
+    if single and "" in words:
+        raise DataError(f"{_line(table, words.index(''))}: the label is empty; leave the row out")
+    places, known = labelled(
+        words,
+        classes,
+        where=lambda at: _line(table, at) if single else f"{table.file}, column {at + 2}",
+    )
+    votes = np.zeros((len(table), len(known) if known else int(places.max()) + 1))
+    if single:
+        votes[np.arange(len(table)), places] = 1
+    else:
+        counted = [[_count(table, row, word) for word in words] for row in range(len(table))]
+        votes[:, places] = counted
+    return votes, known
 
 
 def _line(table: CsvTable, row: int) -> str:
