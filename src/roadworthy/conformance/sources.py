@@ -1,7 +1,5 @@
 """Sources of invalid inputs: shape, type and range are kept, and nothing else is read of an image.
 
-One that learns from data (`learned_from`) draws a data set of its own, which is checked as any data.
-
 >>> from roadworthy.registry import get
 >>> list(draws_from_the_generator_alone(get("sources", "blank")))
 []
@@ -46,6 +44,7 @@ def draws_from_the_generator_alone(component: Component) -> Iterator[str]:
 
 
 def _likes(component: Component) -> tuple[Any, ...]:
+    # One that learns draws a data set, which is checked as any data.
     return () if "learned_from" in component.traits else of_kind("image")
 
 

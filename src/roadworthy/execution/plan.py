@@ -552,16 +552,15 @@ def _drawn(
 ) -> Dataset:
     """What a source draws that learns from data; the second time, and in workers, it is found in `keep`."""
     assert c.learned and c.own_data
-    place, role, done = ("circumstances", c.name, "source"), c.learned.traits["learned_from"], 0
+    place, role, done = ("circumstances", c.name, "source"), c.learned.traits["learned_from"], [0]
     if role not in sets:
         raise spec.error(place, f"{c.source} learns from data.{role}, which is missing; add it")
 
     def told(share: float) -> None:
-        nonlocal done
         if not share:
             show.stage("training autoencoders", 100)
-        show.advance(int(100 * share) - done)
-        done = int(100 * share)
+        done.append(int(100 * share))
+        show.advance(done[-1] - done[-2])
 
     code = hash_of([trace_version(), libraries(), source_of(c.learned)])[:16]
     wanted = Drawing(c.own_data["n"], spec.seed, keep / "sources" / code, told)

@@ -13,7 +13,12 @@ from pathlib import Path
 import numpy as np
 from pydantic import Field
 
-from roadworthy.analysis.ambiguity import OVERCONFIDENT, CalibrationBin, SplitLabels
+from roadworthy.analysis.ambiguity import (
+    OF_DISTRIBUTIONS,
+    OVERCONFIDENT,
+    CalibrationBin,
+    SplitLabels,
+)
 from roadworthy.analysis.performance import finding_of
 from roadworthy.assessment.observations import Observations, Seen
 from roadworthy.assessment.run_folder import small_png
@@ -79,6 +84,7 @@ def _quantity(name: str) -> Quantity:
         high=math.inf if name == "answer_entropy" else 1.0,
         style="plain" if name in plain else "percent",
         of=CLASS_SCORES.name,
+        is_measure=name in OF_DISTRIBUTIONS,
     )
 
 
