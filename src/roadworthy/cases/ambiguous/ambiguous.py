@@ -24,8 +24,8 @@ from roadworthy.data.samples import Dataset
 from roadworthy.data.values import IMAGE, LABEL, Unreadable
 from roadworthy.registry import register
 
-TOGETHER = 10
-"""Autoencoders that a processor trains and keeps at a time: more are no faster there, and an
+TOGETHER = 6
+"""Autoencoders that a processor trains and keeps at a time: more are hardly faster there, and an
 interruption costs at most these."""
 
 
