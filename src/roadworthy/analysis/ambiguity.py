@@ -10,8 +10,6 @@ bins of the highest probability of an answer, the mean of that probability with 
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -21,9 +19,9 @@ from roadworthy.analysis.classification import confidences
 from roadworthy.analysis.observed import Observed
 from roadworthy.analysis.performance import evidence_of
 from roadworthy.finding import Evidence
-from roadworthy.measures import ambiguity
-from roadworthy.measures.classification import accuracy, top_k
+from roadworthy.measures.classification import top_k
 from roadworthy.measures.scored import Scored
+from roadworthy.registry import get
 
 SPLIT = 0.75
 """No class of a split label has more."""
@@ -31,17 +29,8 @@ CONFIDENT = 0.9
 """The highest probability of a confident answer is this or more."""
 BINS = 10
 OVERCONFIDENT = "overconfident"
-OF_LABELS: dict[str, Callable[..., Scored]] = {
-    "top_1": accuracy,
-    "top_2": functools.partial(top_k, k=2),
-}
-"""Compared with the hard label."""
-OF_DISTRIBUTIONS: dict[str, Callable[..., Scored]] = {
-    "top_pair": ambiguity.top_pair,
-    "expected_accuracy": ambiguity.expected_accuracy,
-    "answer_entropy": ambiguity.answer_entropy,
-    "label_distance": ambiguity.label_distance,
-}
+OF_DISTRIBUTIONS = ("top_pair", "expected_accuracy", "answer_entropy", "label_distance")
+"""Measures that compare with the label's distribution; `top_1` and `top_2` compare with the hard label."""
 
 
 class CalibrationBin(NamedTuple):
@@ -74,14 +63,14 @@ class SplitLabels:
 
     def evidence(self, quantity: str, *, seed: int = 0) -> Evidence:
         """A measure of labels or distributions, or the share of confident answers to split labels."""
-        here, scored = self.here, None
-        assert here.outputs is not None and here.predicted is not None
-        outputs = np.where((here.predicted >= 0)[:, None], here.outputs, np.nan)
-        if quantity in OF_LABELS:
-            scored = OF_LABELS[quantity](outputs, here.truth)
-        elif quantity in OF_DISTRIBUTIONS:
-            scored = OF_DISTRIBUTIONS[quantity](outputs, self.labels)
-        if scored is not None:
+        here = self.here
+        assert here.outputs is not None and here.predicted is not None and here.truth is not None
+        if quantity != OVERCONFIDENT:
+            outputs = np.where((here.predicted >= 0)[:, None], here.outputs, np.nan)
+            if quantity in OF_DISTRIBUTIONS:
+                scored = get("measures", quantity).build(outputs, self.labels)
+            else:
+                scored = top_k(outputs, here.truth, k={"top_1": 1, "top_2": 2}[quantity])
             return evidence_of(scored, here.groups, quantity, here.about, seed=seed)
         sure = confidences(here.outputs, here.predicted)[self.split] >= CONFIDENT
         groups = None if here.groups is None else here.groups[self.split]

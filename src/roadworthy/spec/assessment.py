@@ -504,7 +504,8 @@ class Assessment(Strict):
             self._check_circumstance_name(name, circumstance)
             for room, component, place in circumstance.components():
                 self._check_registered(room, component, ("circumstances", name, *place))
-            if circumstance.n is not None and not self._learns(circumstance.source):
+            named = registry.components("sources").get(str(circumstance.source))
+            if circumstance.n is not None and (named is None or "learned_from" not in named.traits):
                 raise self.error(
                     ("circumstances", name, "n"), "belongs to a source that learns: ambiguous"
                 )
@@ -524,11 +525,6 @@ class Assessment(Strict):
                     ("claims", i, "circumstance"),
                     f"there is no circumstance {claim.circumstance!r}{did_you_mean(claim.circumstance, self.circumstances)}",
                 )
-
-    def _learns(self, source: Any) -> bool:
-        """Whether a source learns from data."""
-        known = registry.components("sources")
-        return isinstance(source, str) and "learned_from" in known[source].traits
 
     @property
     def mixtures(self) -> Mixtures:
