@@ -61,6 +61,8 @@ class Quantity:
     """What kind of outputs has it, such as "class_scores"; empty for any."""
     one_way: bool = False
     """Whether a limit from the other side would only call good what is bad."""
+    is_measure: bool = False
+    """Whether it is the measure of that name, for files that name another."""
 
     @property
     def side(self) -> Literal["min", "max"]:

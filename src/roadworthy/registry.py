@@ -38,7 +38,7 @@ ROOMS: dict[str, str] = {
     "adapters": "roadworthy.subject.adapters",
     "transforms": "roadworthy.cases",
     "attacks": "roadworthy.cases.adversarial",
-    "sources": "roadworthy.cases.invalid",
+    "sources": "roadworthy.cases",
     "supervisors": "roadworthy.supervisors",
     "estimators": "roadworthy.analysis.risk.rates",
     "failure_estimators": "roadworthy.search",

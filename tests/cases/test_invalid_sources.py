@@ -8,7 +8,11 @@ from scipy import stats
 
 from roadworthy import registry
 
-SOURCES = {name: c.build for name, c in registry.components("sources").items()}
+SOURCES = {
+    name: c.build
+    for name, c in registry.components("sources").items()
+    if "learned_from" not in c.traits
+}
 LIKES = [
     np.zeros((40, 50), np.uint8),
     np.zeros((40, 50, 3), np.uint16),

@@ -55,6 +55,9 @@ ITEMS: dict[str, st.SearchStrategy[Any]] = {
     "class_scores": arrays("f4", (3,)),
     "vector": arrays("f4", (2,)),
     "label": st.integers(0, 9),
+    "distribution": st.sampled_from([[0.25, 0.75, 0.0], [1.0, 0.0, 0.0]]).map(
+        lambda row: np.array(row, dtype=np.float32)
+    ),
     "boxes": boxes,
     "tracks": tracks,
     "text": st.text(),
@@ -102,7 +105,7 @@ def test_items_come_back_as_they_were_packed(name: str, draw: st.DataObject) -> 
     for item, found in zip(items, back, strict=True):
         if item is not None:
             assert same(np.asarray(item) if isinstance(item, np.ndarray) else item, found)
-        elif kind in (values.CLASS_SCORES, values.VECTOR):
+        elif kind in (values.CLASS_SCORES, values.VECTOR, values.DISTRIBUTION):
             assert np.isnan(found).all()
         else:
             assert same(EMPTY[name], found) if name in EMPTY else found is None

@@ -377,6 +377,6 @@ def test_a_stop_while_members_are_trained_leaves_an_unfinished_run(recipe, monke
     monkeypatch.setattr("roadworthy.subject.training._say", stopped)
     with pytest.raises(
         Unfinished,
-        match="stopped by the keyboard while subject and data were made ready; members that are",
+        match="stopped by the keyboard while subject and data were made ready; members and autoencoders that are",
     ):
         assess(recipe / "assessment.yaml")

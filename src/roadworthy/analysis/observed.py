@@ -51,6 +51,8 @@ class Observed:
     """The true class; None where answers are no classes."""
     outputs: np.ndarray | None = None
     """The subject's scores, a column a class; None where answers are no classes."""
+    label_probabilities: np.ndarray | None = None
+    """The truth as a distribution, a column a class; None where the data has labels alone."""
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -85,6 +87,9 @@ class Observed:
             met=None if self.met is None else self.met[rows],
             truth=None if self.truth is None else self.truth[rows],
             outputs=None if self.outputs is None else self.outputs[rows],
+            label_probabilities=None
+            if self.label_probabilities is None
+            else self.label_probabilities[rows],
         )
 
     def shifted(self) -> Observed:

@@ -174,9 +174,9 @@ def assess(
                 **keys,
             }
         spec = _spec_of(assessment)
-        plan = plan_assessment(spec, subject=subject, data=data)
         root = Path(runs) if runs is not None else spec.base / "runs"
         cache = ChunkCache(root / ".cache")
+        plan = plan_assessment(spec, subject=subject, data=data, keep=cache.root, progress=show)
         job = _Work(_remembered(plan, cache), cache)
     in_process = subject is not None or data is not None
     with _kept(job):
@@ -433,13 +433,14 @@ def _conclude(
 
 @contextmanager
 def _stoppable() -> Any:
-    """Before there is a plan, members of an ensemble may be trained, for long: those that are finished are kept."""
+    """Before there is a plan, members of an ensemble or autoencoders may be trained, for long: those that are finished
+    are kept."""
     try:
         yield
     except KeyboardInterrupt:
         raise Unfinished(
-            "stopped by the keyboard while subject and data were made ready; members that are trained are kept, and the same "
-            "command goes on from there"
+            "stopped by the keyboard while subject and data were made ready; members and autoencoders that are trained are "
+            "kept, and the same command goes on from there"
         ) from None
 
 

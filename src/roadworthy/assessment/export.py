@@ -64,7 +64,7 @@ class Exported:
     """Cases that could not be made, and why; they count as failed in a run here as well."""
 
 
-def planned(spec: Assessment) -> Plan:
+def planned(spec: Assessment, progress: Progress | None = None) -> Plan:
     """The plan of an assessment whose subject is not loaded: predictions that are not there yet take its place.
 
     So the run that follows, with a file of predictions, plans the same cases. Supervisors of inner modules are left out.
@@ -72,7 +72,7 @@ def planned(spec: Assessment) -> Plan:
     outer = [s for s in spec.supervisors if "module" not in supervisor_parameters(s)]
     reduced = spec.model_copy(update={"supervisors": outer})
     subject = single(PredictionsModule(spec.task.output, "elsewhere", {}, [], {}), spec.task.input)
-    return with_wants(resolve(reduced, subject=subject))
+    return with_wants(resolve(reduced, subject=subject, progress=progress))
 
 
 def export(spec: Assessment, out: Path, *, progress: Progress | None = None) -> Exported:
@@ -80,7 +80,7 @@ def export(spec: Assessment, out: Path, *, progress: Progress | None = None) -> 
     show = progress or Silent()
     _refuse(spec, out)
     show.stage("loading data", 0)
-    plan = planned(spec)
+    plan = planned(spec, show)
     kind = plan.data["test"].input_kind
     if kind is GOAL and any(c.transform for c in plan.conditions):
         name = next(c.circumstance for c in plan.conditions if c.transform)

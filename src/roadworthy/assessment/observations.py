@@ -173,6 +173,7 @@ def observe(plan: Plan, condition: Condition, supervisors: Supervisors) -> Seen:
         predicted=predicted(class_scores([system])) if classes else None,
         truth=np.asarray(targets) if classes and targets is not None else None,
         outputs=np.asarray(system.output).reshape(len(system), -1) if classes else None,
+        label_probabilities=data.probabilities if classes and targets is not None else None,
         valid=condition.valid,
         has_parent=condition.has_parent,
         met=_met(plan, condition),
@@ -222,7 +223,7 @@ def _scored(
     with plan.spec.located(
         ("circumstances", circumstance, "data") if own else ("data", condition.role)
     ):
-        scored = plan.measure(outputs, targets)
+        scored = plan.measure(outputs, plan.compared(condition.role, targets))
         failed = failures(
             scored, outputs, targets, criterion, classes=data.classes, metadata=data.metadata
         )

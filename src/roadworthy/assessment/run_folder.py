@@ -266,6 +266,8 @@ def circumstance_record(c: Circumstance) -> CircumstanceRecord:
         "parameters": {("" if g.level is None else f"{g.level:g}"): _parameters(g) for g in made},
         "significance": c.significance,
     }
+    if c.learned:
+        about["parameters"] = {"": dict(c.own_data or {})}
     known = {k: v for k, v in vars(c).items() if k in CircumstanceRecord.model_fields}
     return CircumstanceRecord.model_validate({**known, **about})
 
@@ -618,14 +620,19 @@ def _boxes(plan: Plan, here: Seen, clean: Seen | None, row: int) -> dict[str, An
 
 
 def _keep(folder: RunFolder, image: np.ndarray) -> str:
-    """Keep a picture under the hash of its content; large ones are made smaller by whole steps."""
-    image = _eight_bits(np.asarray(image))
-    step = max(1, -(-max(image.shape[:2]) // LARGEST_SIDE))
-    content = encode_png(image[::step, ::step])
+    """Keep a picture under the hash of its content."""
+    content = small_png(image)
     name = f"media/{hashlib.blake2b(content, digest_size=10).hexdigest()}.png"
     if not (folder.path / name).exists():
         folder.write_bytes(name, content)
     return name
+
+
+def small_png(image: np.ndarray) -> bytes:
+    """A picture as PNG; a large one is made smaller by whole steps."""
+    image = _eight_bits(np.asarray(image))
+    step = max(1, -(-max(image.shape[:2]) // LARGEST_SIDE))
+    return encode_png(image[::step, ::step])
 
 
 def _eight_bits(image: np.ndarray) -> np.ndarray:

@@ -29,6 +29,7 @@ from roadworthy.assessment.supervisors import with_supervisors
 from roadworthy.claims import Quantity
 from roadworthy.data.samples import Dataset
 from roadworthy.execution.plan import Plan, Wants, resolve
+from roadworthy.execution.progress import Progress
 from roadworthy.finding import About, Evidence, Finding
 from roadworthy.registry import RegistryError
 from roadworthy.report.blocks import Block
@@ -139,12 +140,17 @@ def with_wants(plan: Plan) -> Plan:
 
 
 def plan_assessment(
-    spec: Assessment, *, subject: System | None = None, data: Mapping[str, Dataset] | None = None
+    spec: Assessment,
+    *,
+    subject: System | None = None,
+    data: Mapping[str, Dataset] | None = None,
+    keep: Path | None = None,
+    progress: Progress | None = None,
 ) -> Plan:
     """All that an assessment will do, checked by every section before the first case runs."""
     from roadworthy.assessment.judgement import check_claims
 
-    plan = with_wants(resolve(spec, subject=subject, data=data))
+    plan = with_wants(resolve(spec, subject=subject, data=data, keep=keep, progress=progress))
     plan.check_case_ids()
     for section in sections_of(spec).values():
         section.check(plan)

@@ -1,9 +1,9 @@
 """Circumstances: the conditions of use under which a subject is assessed.
 
-A circumstance is a transform, or several in a row, at one or more levels; an attack; a source of invalid inputs; a mixture of
-other circumstances; a metadata filter; a separate data set; or specified and not run. It has a probability of being met,
-and exposure, likelihood and severity of harm on the scales 1 to 5 of Wozniak et al. 2024 (tables 4 and 5). Their product is
-its risk priority, 1 to 125 (metric M6).
+A circumstance is a transform, or several in a row, at one or more levels; an attack; a source of invalid inputs, or one that
+learns from data and draws labelled cases; a mixture of other circumstances; a metadata filter; a separate data set; or
+specified and not run. It has a probability of being met, and exposure, likelihood and severity of harm on the scales 1 to 5 of
+Wozniak et al. 2024 (tables 4 and 5). Their product is its risk priority, 1 to 125 (metric M6).
 
 >>> shutter = Circumstance("low_shutter", transform="motion_blur", levels=(1, 2), exposure=1, likelihood=2, severity=5)
 >>> shutter.significance
@@ -41,6 +41,8 @@ SCALES: dict[str, tuple[str, ...]] = {
 """The words for 1 to 5 (Wozniak et al. 2024, table 5)."""
 MADE_BY = ("transform", "transforms", "attack", "source", "mixture", "where", "data", "run")
 """The keys of which a circumstance has exactly one."""
+DRAWN = 1000
+"""Cases that a source draws which learns from data, unless the file says how many."""
 CircumstanceKind = Literal[
     "transform", "attack", "source", "mixture", "filter", "dataset", "specified"
 ]
@@ -130,6 +132,8 @@ class Circumstance:
     transforms: tuple[str | Mapping[str, Any], ...] | None = None
     attack: str | None = None
     source: str | Mapping[str, Any] | None = None
+    n: int | None = None
+    """Cases that a source draws which learns from data."""
     mixture: tuple[str, ...] | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     levels: tuple[int, ...] = ()
@@ -188,11 +192,19 @@ class Circumstance:
             "data": "dataset",
             "run": "specified",
         }
-        return named[self.made_by]
+        return "dataset" if self.learned else named[self.made_by]
+
+    @property
+    def learned(self) -> registry.Component | None:
+        """The source that learns from data and draws its cases, if there is one."""
+        found = registry.get("sources", self.source) if isinstance(self.source, str) else None
+        return found if found and "learned_from" in found.traits else None
 
     @property
     def own_data(self) -> Mapping[str, Any] | None:
-        """The separate data set that it brings: of its own circumstance, or of invalid inputs."""
+        """The separate data set that it brings: of its own circumstance, of invalid inputs, or drawn."""
+        if self.learned:
+            return {"n": self.n or DRAWN, **self.parameters}
         return self.source if isinstance(self.source, Mapping) else self.data
 
     @property
@@ -232,7 +244,7 @@ class Circumstance:
                 return [Attack(self.attack, dict(self.parameters))]
             rows = [level_row("attacks", self.attack, n, self.table)[1] for n in self.levels]
             return [Attack(self.attack, row, n) for n, row in zip(self.levels, rows, strict=True)]
-        if isinstance(self.source, str):
+        if isinstance(self.source, str) and not self.learned:
             return [InvalidSource(self.source, dict(self.parameters))]
         if self.mixture is not None:
             return [Mixture(self.members, self.exclusive)]

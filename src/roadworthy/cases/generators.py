@@ -15,10 +15,11 @@ circumstances it meets, each with its probability; of exclusive ones at most one
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -193,6 +194,21 @@ class InvalidSource:
     @functools.cached_property
     def _function(self) -> Any:
         return self.components[0].bind(**self.parameters)
+
+
+class Drawing(NamedTuple):
+    """What a source is asked for that learns from data; it gives a data set of labelled cases.
+
+    Its trait `learned_from` names the role of the data that it is called with, before this.
+    """
+
+    n: int
+    """Cases."""
+    seed: int
+    keep: Path
+    """A folder in which it finds again what it has learned and drawn."""
+    progress: Callable[[float], None]
+    """Told the share that is done, from 0, while it learns."""
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,7 @@ _MAKE: dict[str, Any] = {
     "text": lambda: ["I want a cheap hotel, somewhere in the north please", "yes", ""],
     "class_scores": lambda: [np.array([0.2, 0.5, 0.3], np.float32)],
     "label": lambda: [2],
+    "distribution": lambda: [np.array([0.25, 0.75, 0.0])],
     "vector": lambda: [np.array([0.5, -1.5], np.float32)],
     "boxes": _boxes,
     "mask": lambda: [np.array([[0, 1, 1], [2, 0, 255]], np.uint8)],
@@ -100,6 +101,11 @@ def drawn_answers(output: str, target: str, *, seed: int) -> Answered | None:
 def _scores(rng: np.random.Generator) -> Answered:
     labels = rng.integers(0, 3, N)
     return Answered(list(rng.random((N, 3))), labels.tolist(), list(np.eye(3)[labels]))
+
+
+def _split_labels(rng: np.random.Generator) -> Answered:
+    labels = list(rng.dirichlet(np.full(3, 0.5), N))
+    return Answered(list(rng.random((N, 3))), labels, labels)
 
 
 def _vectors(rng: np.random.Generator) -> Answered:
@@ -159,6 +165,7 @@ def _episodes(rng: np.random.Generator) -> Answered:
 
 PAIRS: dict[tuple[str, str], Callable[[np.random.Generator], Answered]] = {
     ("class_scores", "label"): _scores,
+    ("class_scores", "distribution"): _split_labels,
     ("vector", "vector"): _vectors,
     ("boxes", "boxes"): _found_boxes,
     ("mask", "mask"): _found_masks,

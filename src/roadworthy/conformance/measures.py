@@ -83,7 +83,12 @@ def rows_count_as_if_alone(component: Component) -> Iterator[str]:
 
 
 def perfect_answers_are_best(component: Component) -> Iterator[str]:
-    """No perfect answer fails, and no other answer has a smaller error or a better value."""
+    """No perfect answer fails, and no other answer has a smaller error or a better value.
+
+    A measure that describes answers and compares them with nothing declares ``compares=False``.
+    """
+    if not component.traits.get("compares", True):
+        return
     for measure, cases in _tries(component):
         perfect, other = (measure(o, cases.targets) for o in (cases.perfect, cases.outputs))
         if perfect.failure.any():

@@ -33,7 +33,7 @@ def declares_what_others_do_not(component: Component) -> Iterator[str]:
     measures = {name: c.traits.get("of", ("",))[0] for name, c in components("measures").items()}
     for quantity in section.quantities:
         clash = quantity.name in measures and quantity.of in ("", measures[quantity.name])
-        if quantity.name in taken or clash:
+        if quantity.name in taken or (clash and not quantity.is_measure):
             yield f"the quantity {quantity.name!r} is another section's, or a measure"
         if not quantity.meaning:
             yield f"the quantity {quantity.name!r} has no meaning; say in a sentence what it is"

@@ -67,6 +67,16 @@ def distributions(scores: np.ndarray) -> np.ndarray:
     return found
 
 
+def entropies(p: np.ndarray) -> np.ndarray:
+    """The entropy of each row of probabilities, in nats; 0 log 0 is 0.
+
+    >>> entropies(np.array([[0.5, 0.5], [1.0, 0.0]])).round(4).tolist()
+    [0.6931, 0.0]
+    """
+    found: np.ndarray = -np.einsum("ij,ij->i", p, np.log(np.where(p > 0, p, 1.0)))
+    return np.where(np.isnan(p).any(axis=1), np.nan, found + 0.0)
+
+
 def _whole(scores: np.ndarray) -> np.ndarray:
     whole: np.ndarray = (scores >= 0).all(axis=1) & (np.abs(scores.sum(axis=1) - 1) < NEARLY)
     return whole

@@ -25,11 +25,13 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from roadworthy import registry
-from roadworthy.data.values import LABEL, Kind, Unreadable
+from roadworthy.data.seeds import generator
+from roadworthy.data.values import DISTRIBUTION, LABEL, SUM_SLACK, Kind, Unreadable
 from roadworthy.registry import did_you_mean
 
 UNLABELLED = -1
 """The label of a row that has none; operational data may have such rows."""
+DRAWN = "Labels are drawn from the samples' label probabilities, one draw a sample"
 
 
 class DataError(ValueError):
@@ -72,6 +74,9 @@ class Dataset:
     licence: str = ""
     notes: tuple[str, ...] = ()
     """How it was read, where that was a choice."""
+    probabilities: np.ndarray | None = None
+    """The truth as a distribution over classes (rows, classes). `targets` stay hard labels; without
+    any, each is drawn from its row."""
 
     def __post_init__(self) -> None:
         n = len(self.inputs)
@@ -82,6 +87,8 @@ class Dataset:
             lengths["targets"] = len(self.targets)
         if self.groups is not None:
             lengths["groups"] = len(self.groups)
+        if self.probabilities is not None:
+            lengths["probabilities"] = len(self.probabilities)
         lengths.update({f"metadata {k!r}": len(v) for k, v in self.metadata.items()})
         for what, length in lengths.items():
             if length != n:
@@ -89,6 +96,8 @@ class Dataset:
                     f"data set {self.name!r}: {n} inputs but {length} {what}; there must be one each"
                 )
         _refuse_repeated_ids(self.name, self.ids)
+        if self.probabilities is not None:
+            self._take_probabilities(np.asarray(self.probabilities, dtype=np.float64))
         self._check_labels()
 
     def __len__(self) -> int:
@@ -118,6 +127,7 @@ class Dataset:
             ids=self.ids[rows],
             metadata={k: np.asarray(v)[rows] for k, v in self.metadata.items()},
             groups=None if self.groups is None else self.groups[rows],
+            probabilities=None if self.probabilities is None else self.probabilities[rows],
         )
 
     def column(self, name: str) -> np.ndarray:
@@ -177,6 +187,33 @@ class Dataset:
             yield _item_bytes(["metadata", name, *self.metadata[name]])
         if self.groups is not None:
             yield _item_bytes(["groups", *self.groups])
+        if self.probabilities is not None:
+            yield _item_bytes("probabilities")
+            yield from _bytes_of(self.probabilities)
+
+    def _take_probabilities(self, table: np.ndarray) -> None:
+        """Check the label probabilities, and draw labels if there are none."""
+        wrong = table.ndim != 2 or (
+            self.classes is not None and table.shape[1] != len(self.classes)
+        )
+        if wrong or self.target_kind not in (LABEL, None):
+            known = "" if self.classes is None else f" ({len(self.classes)} classes)"
+            raise DataError(
+                f"data set {self.name!r}: label probabilities have the shape {table.shape}; one column "
+                f"a class was expected{known}, beside class labels or none"
+            )
+        off = ~(np.abs(table.sum(axis=1) - 1) <= SUM_SLACK)  # NaN is off as well
+        for row in np.flatnonzero((table < 0).any(axis=1) | off)[:1]:
+            raise DataError(
+                f"data set {self.name!r}: the label probability of sample {self.ids[row]!r} "
+                f"{DISTRIBUTION.problem(table[row])}"
+            )
+        object.__setattr__(self, "probabilities", table)
+        if self.targets is None:
+            chances = np.array([generator(0, str(i), "label").random() for i in self.ids])
+            object.__setattr__(self, "targets", drawn_labels(table, chances))
+            object.__setattr__(self, "target_kind", LABEL)
+            object.__setattr__(self, "notes", (*self.notes, DRAWN))
 
     def _check_labels(self) -> None:
         if (
@@ -195,6 +232,18 @@ class Dataset:
                 f"{len(self.classes)} classes (0 to {len(self.classes) - 1}); {bad.size} such row(s). "
                 "Correct the label file, or name all classes under data: classes"
             )
+
+
+def drawn_labels(probabilities: np.ndarray, chances: np.ndarray) -> np.ndarray:
+    """A class for each row of a distribution, from a number between 0 and 1 for each.
+
+    >>> drawn_labels(np.array([[0.3, 0.7], [0.3, 0.7]]), np.array([0.2, 0.4])).tolist()
+    [0, 1]
+    """
+    below: np.ndarray = (chances[:, None] >= probabilities.cumsum(axis=1)).sum(axis=1)
+    # A sum that rounding leaves below 1 must not lead beyond the last class that is possible.
+    last = probabilities.shape[1] - 1 - (probabilities[:, ::-1] > 0).argmax(axis=1)
+    return np.minimum(below, last)
 
 
 def _digest(parts: Iterable[bytes]) -> str:

@@ -250,6 +250,8 @@ def spans_between(offsets: np.ndarray) -> list[slice]:
     return [slice(a, b) for a, b in itertools.pairwise(np.asarray(offsets).tolist())]
 
 
+SUM_SLACK = 1e-6
+"""How far from 1 the sum of label probabilities may be."""
 Parts = dict[str, Any]
 """Packed items: numpy arrays, or lists of ``str | None`` for text."""
 
@@ -362,6 +364,23 @@ class _ClassScores(_Dense):
 
     def read(self, item: Any) -> Any:
         return as_row(item)
+
+
+class _Distribution(_Dense):
+    """A probability a class: a label that may be split between classes."""
+
+    name = "distribution"
+    right = "one row of probabilities that sum to 1 was expected"
+
+    def problem(self, item: Any) -> str | None:
+        found = super().problem(item)
+        if found is not None:
+            return found
+        row = np.asarray(item, dtype=np.float64)
+        if row.min() < 0:
+            return f"is {row.min():g} for class {row.argmin()}; 0 or more was expected"
+        total = float(row.sum())
+        return None if abs(total - 1) <= SUM_SLACK else f"sums to {total:g}; 1 was expected"
 
 
 class _Vector(_Dense):
@@ -710,6 +729,7 @@ class _Audio(Kind):
 
 CLASS_SCORES = _ClassScores()
 LABEL = _Labels()
+DISTRIBUTION = _Distribution()
 VECTOR = _Vector()
 BOXES = _Boxes()
 TRACKS = _Tracks()
@@ -726,7 +746,7 @@ KINDS: dict[str, Kind] = {
     k.name: k
     for k in (CLASS_SCORES, LABEL, VECTOR, BOXES, TRACKS, TEXT, GOAL, EPISODE, IMAGE, FRAMES, AUDIO)
 }
-KINDS |= {MASK.name: MASK, IMAGES.name: IMAGES}
+KINDS |= {k.name: k for k in (MASK, IMAGES, DISTRIBUTION)}
 
 
 @dataclass(frozen=True)

@@ -114,10 +114,14 @@ def _aligned(spec: Assessment, role: str, data: Dataset, order: ClassOrder) -> D
         return replace(data, classes=tuple(order.names))
     boxes = BOXES.pack(list(data.targets)) if data.target_kind is BOXES else None
     labels = np.asarray(data.targets) if boxes is None else boxes["labels"]
+    chances = data.probabilities
+    places = list(range(len(order.names)))
     if data.classes is None and not all(name.isdecimal() for name in order.names):
         names: Sequence[str] = order.names  # whole numbers are positions
     else:
         present = np.unique(labels[labels != UNLABELLED]).tolist()
+        if chances is not None:
+            present = np.union1d(present, np.flatnonzero(chances.any(axis=0))).astype(int).tolist()
         names = data.classes or [str(i) for i in range(max(present, default=-1) + 1)]
         unknown = [names[i] for i in present if names[i] not in order.names]
         if unknown:
@@ -134,9 +138,20 @@ def _aligned(spec: Assessment, role: str, data: Dataset, order: ClassOrder) -> D
         places = [*(place_of.get(name, UNLABELLED) for name in names), UNLABELLED]
         labels = np.array(places, dtype=np.int64)[labels]
     if boxes is None:
-        return replace(data, targets=labels, classes=tuple(order.names))
+        if chances is not None:
+            chances = _moved_columns(chances, places, len(order.names))
+        return replace(data, targets=labels, classes=tuple(order.names), probabilities=chances)
     moved = BOXES.unpack({**boxes, "labels": labels})
     return replace(data, targets=moved, classes=tuple(order.names))
+
+
+def _moved_columns(chances: np.ndarray, places: Sequence[int], width: int) -> np.ndarray:
+    """Label probabilities with each column at the place of its class."""
+    moved = np.zeros((len(chances), width))
+    for at in range(min(chances.shape[1], len(places))):
+        if places[at] != UNLABELLED:
+            moved[:, places[at]] = chances[:, at]
+    return moved
 
 
 def few(names: Sequence[str]) -> str:

@@ -28,6 +28,7 @@ from roadworthy.cases.circumstance import Circumstance, Condition, Search
 from roadworthy.cases.generators import (
     Attack,
     Chain,
+    Drawing,
     Generator,
     InvalidSource,
     Mixture,
@@ -39,9 +40,10 @@ from roadworthy.data.roles import check_roles
 from roadworthy.data.samples import UNLABELLED, Dataset, load
 from roadworthy.data.values import BOXES, FRAMES, LABEL, MASK, TASKS, TRACKS, Kind, Unreadable
 from roadworthy.execution.class_order import ClassOrder, class_order, few
+from roadworthy.execution.progress import Progress, Silent
 from roadworthy.execution.versions import code_version, libraries, source_of, trace_version
 from roadworthy.measures import failure as failure_criteria
-from roadworthy.measures import for_values
+from roadworthy.measures import for_values, of_distributions
 from roadworthy.registry import did_you_mean
 from roadworthy.spec import ROLES, Assessment
 from roadworthy.spec.own import is_own, own_component
@@ -375,6 +377,13 @@ class Plan:
             for row, (target, name) in enumerate(zip(data.targets, data.ids, strict=True))
         ]
 
+    def compared(self, role: str, targets: Any, rows: Any = slice(None)) -> Any:
+        """What the measure compares answers with: the targets, or the label probabilities of these
+        samples if it is of distributions and they have some."""
+        known = self.data[role].probabilities
+        plain = known is None or not of_distributions(self.spec.measure_name)
+        return targets if known is None or plain else known[rows]
+
     def moved(self, made: Chain | Mixture, target: Any, item: Any, case: str) -> Any:
         """The target of one case whose picture was moved."""
         first = item[0] if isinstance(item, list | tuple) and len(item) else item
@@ -474,10 +483,17 @@ def resolve(
     subject: System | None = None,
     data: Mapping[str, Dataset] | None = None,
     wants: Wants | None = None,
+    keep: Path | None = None,
+    progress: Progress | None = None,
 ) -> Plan:
-    """Load what the file names and check that it fits together; supervisors and sections are planned by `assessment`."""
+    """Load what the file names and check that it fits together; supervisors and sections are planned by `assessment`.
+
+    `keep` is the cache, in which sources that learn find what they have learned.
+    """
     circumstances, prepared = _circumstances(spec)
-    sets, notes = _loaded(spec, circumstances, data)
+    sets, notes = _loaded(
+        spec, circumstances, data, keep or spec.base / "runs" / ".cache", progress or Silent()
+    )
     notes += prepared
     notes += _training_notes(spec, sets) if subject is None else []
     evidence = SubjectEvidence()
@@ -504,24 +520,52 @@ def resolve(
 
 
 def _loaded(
-    spec: Assessment, circumstances: Sequence[Circumstance], data: Mapping[str, Dataset] | None
+    spec: Assessment,
+    circumstances: Sequence[Circumstance],
+    data: Mapping[str, Dataset] | None,
+    keep: Path,
+    show: Progress,
 ) -> tuple[dict[str, Dataset], list[str]]:
     """The data sets, checked, with notes on rows in two roles; `data` are those handed in."""
     sets = dict(data or {})
     for role, content in spec.data.roles().items() if data is None else ():
         sets[role] = _load(spec, content, role, ("data", role))
+    notes = list(sets["test"].notes)
     for c in circumstances:
-        if c.own_data is not None:
-            place = ("circumstances", c.name, "data" if c.data is not None else "source")
+        place = ("circumstances", c.name, "data" if c.data is not None else "source")
+        if c.learned:
+            sets[c.role] = _drawn(spec, c, sets, keep, show)
+        elif c.own_data is not None:
             sets[c.role] = _load(spec, c.own_data, c.name, place)
             if c.kind == "source":  # whatever its labels mean, they are no right answers here
-                classes = sets["test"].classes
-                sets[c.role] = replace(
-                    sets[c.role], targets=None, target_kind=None, classes=classes
-                )
+                nothing: dict[str, Any] = dict.fromkeys(("targets", "target_kind", "probabilities"))
+                sets[c.role] = replace(sets[c.role], classes=sets["test"].classes, **nothing)
+        if c.role in sets and c.role != "test":
+            notes += [f"{c.name}: {note}" for note in sets[c.role].notes]
     invalid = {c.role for c in circumstances if c.kind == "source"}
     _check_data(spec, sets, invalid)
-    return sets, [*sets["test"].notes, *_role_notes(spec, sets)]
+    return sets, [*notes, *_role_notes(spec, sets)]
+
+
+def _drawn(
+    spec: Assessment, c: Circumstance, sets: Mapping[str, Dataset], keep: Path, show: Progress
+) -> Dataset:
+    """What a source draws that learns from data; the second time, and in workers, it is found in `keep`."""
+    assert c.learned and c.own_data
+    place, role, done = ("circumstances", c.name, "source"), c.learned.traits["learned_from"], [0]
+    if role not in sets:
+        raise spec.error(place, f"{c.source} learns from data.{role}, which is missing; add it")
+
+    def told(share: float) -> None:
+        if not share:
+            show.stage("training autoencoders", 100)
+        done.append(int(100 * share))
+        show.advance(done[-1] - done[-2])
+
+    code = hash_of([trace_version(), libraries(), source_of(c.learned)])[:16]
+    wanted = Drawing(c.own_data["n"], spec.seed, keep / "sources" / code, told)
+    with spec.located(place):
+        return c.learned.bind(**c.parameters)(sets[role], wanted)  # type: ignore[no-any-return]
 
 
 def _load(
@@ -638,6 +682,10 @@ def _circumstances(spec: Assessment) -> tuple[list[Circumstance], list[str]]:
             found[name] = replace(circumstance, members=parts)
         key = "parameters" if circumstance.parameters else "levels"
         with spec.located(("circumstances", name, key)):
+            if learned := found[name].learned:
+                learned.check(circumstance.parameters)
+                if needed := registry.missing(learned):
+                    raise spec.error(("circumstances", name, "source"), needed)
             for generator in found[name].generators():
                 notes += _prepared(spec, found[name], generator)
     return list(found.values()), notes
@@ -704,6 +752,14 @@ def _measure(spec: Assessment, system: System, test: Dataset) -> Callable[..., A
     component = registry.get("measures", spec.measure_name)
     wanted = component.traits.get("of")
     target = test.target_kind.name if test.target_kind else "nothing"
+    if wanted is not None and of_distributions(spec.measure_name):
+        if test.probabilities is None:
+            raise spec.error(
+                ("measure",),
+                f"{spec.measure_name} needs label probabilities, and the test data has none. Add "
+                "`votes: FILE` (annotators' votes) under data.test, or `probabilities` of an npz file",
+            )
+        target = wanted[1]
     if wanted is not None and tuple(wanted) != (system.output_kind.name, target):
         fitting = for_values(system.output_kind.name, target)
         tasks = [

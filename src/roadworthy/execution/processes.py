@@ -163,8 +163,8 @@ def _serve() -> None:
     first = json.loads(sys.stdin.readline())
     try:
         spec = Assessment.bare(first["text"], first["path"])
-        plan = resolve(spec, wants=Wants.from_json(first["wants"]))
         cache = ChunkCache(Path(first["cache"]))
+        plan = resolve(spec, wants=Wants.from_json(first["wants"]), keep=cache.root)
         plan.evidence.ignored = cache.own_folders
         for line in sys.stdin:
             index, key = json.loads(line)

@@ -99,7 +99,7 @@ def failed_rows(plan: Plan, trace: ModuleTrace, rows: np.ndarray) -> np.ndarray:
         targets = data.targets[rows]
     outputs = none_if_failed(trace.output, trace.ok)
     metadata = {name: np.asarray(column)[rows] for name, column in data.metadata.items()}
-    scored = plan.measure(outputs, targets)
+    scored = plan.measure(outputs, plan.compared("test", targets, rows))
     return failures(scored, outputs, targets, criterion, classes=data.classes, metadata=metadata)
 
 

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from roadworthy.data.values import Kind
 
 
+def of_distributions(name: str) -> bool:
+    """Whether a measure compares with label probabilities."""
+    return "distribution" in components("measures")[name].traits.get("of", ())
+
+
 def for_values(output: Kind | str, target: Kind | str) -> list[str]:
     """Names of the measures that compare an output of one kind with a target of another (kinds or their names)."""
     wanted = str(output), str(target)

@@ -48,14 +48,14 @@ def predicted(outputs: Sequence[Any] | np.ndarray) -> np.ndarray:
 @register("measures", "accuracy", of=("class_scores", "label"), better="higher", range=(0, 1))
 def accuracy(outputs: Sequence[Any] | np.ndarray, targets: Sequence[int] | np.ndarray) -> Scored:
     """Share of cases whose highest score is that of the true class."""
-    labels, scores = _checked(outputs, targets)
+    labels, scores = labels_and_scores(outputs, targets)
     return Scored.proportion(_argmax(scores) == labels)
 
 
 @register("measures", "error_rate", of=("class_scores", "label"), better="lower", range=(0, 1))
 def error_rate(outputs: Sequence[Any] | np.ndarray, targets: Sequence[int] | np.ndarray) -> Scored:
     """Share of cases whose highest score is not that of the true class."""
-    labels, scores = _checked(outputs, targets)
+    labels, scores = labels_and_scores(outputs, targets)
     return Scored.proportion(_argmax(scores) == labels, better="lower")
 
 
@@ -66,7 +66,7 @@ def top_k(
     """Share of cases whose true class is among the k highest scores; of equal scores the lower class comes first."""
     if k < 1:
         raise ValueError(f"k is {k}; the number of highest scores that count must be at least 1")
-    labels, scores = _checked(outputs, targets)
+    labels, scores = labels_and_scores(outputs, targets)
     if scores.values.shape[1] == 0:
         return Scored.proportion(np.zeros(len(labels)))
     own = np.take_along_axis(scores.values, labels[:, None], axis=1)
@@ -83,7 +83,7 @@ def balanced_accuracy(
     outputs: Sequence[Any] | np.ndarray, targets: Sequence[int] | np.ndarray
 ) -> Scored:
     """Mean over the classes of the share of their cases that is right; classes without cases do not count."""
-    labels, scores = _checked(outputs, targets)
+    labels, scores = labels_and_scores(outputs, targets)
     return _balanced(_argmax(scores) == labels, labels)
 
 
@@ -110,9 +110,10 @@ def _argmax(scores: AnsweredRows) -> np.ndarray:
     return best
 
 
-def _checked(
+def labels_and_scores(
     outputs: Sequence[Any] | np.ndarray, targets: Sequence[int] | np.ndarray
 ) -> tuple[np.ndarray, AnsweredRows]:
+    """Class indices and scores that go together, a row a case; a class without a score is refused."""
     same_cases(outputs, targets)
     scores = rows_of(outputs, what="class scores")
     labels = (

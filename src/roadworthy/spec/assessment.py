@@ -99,7 +99,11 @@ class CircumstanceSpec(Strict):
     )
     source: str | dict[str, Any] | None = Field(
         None,
-        description="Inputs without a right answer: a registered source (`roadworthy list sources`), or another data set",
+        description="A registered source (`roadworthy list sources`): inputs without a right answer, as is another "
+        "data set; or `ambiguous`: cases between two classes",
+    )
+    n: int | None = Field(
+        None, ge=1, description="Cases that `source: ambiguous` draws; by default 1000"
     )
     mixture: list[str] | Literal["all"] | None = Field(
         None,
@@ -500,6 +504,11 @@ class Assessment(Strict):
             self._check_circumstance_name(name, circumstance)
             for room, component, place in circumstance.components():
                 self._check_registered(room, component, ("circumstances", name, *place))
+            named = registry.components("sources").get(str(circumstance.source))
+            if circumstance.n is not None and (named is None or "learned_from" not in named.traits):
+                raise self.error(
+                    ("circumstances", name, "n"), "belongs to a source that learns: ambiguous"
+                )
         self._check_mixtures()
         for i, entry in enumerate(self.supervisors):
             self._check_registered("supervisors", supervisor_name(entry), ("supervisors", i))

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from roadworthy.data.probabilities import entropies
 from roadworthy.data.values import CLASS_SCORES, Kind, probabilities
 from roadworthy.distances import default_for, for_kind
 from roadworthy.registry import Component, RegistryError, get, missing
@@ -75,16 +76,6 @@ class Summary:
         array = np.asarray(array, dtype=np.float64)
         classes = array.shape[1] // 2
         return cls(array[:, :classes], array[:, classes], array[:, classes + 1 :])
-
-
-def entropies(p: np.ndarray) -> np.ndarray:
-    """The entropy of each row of probabilities, in nats; 0 log 0 is 0.
-
-    >>> entropies(np.array([[0.5, 0.5], [1.0, 0.0]])).round(4).tolist()
-    [0.6931, 0.0]
-    """
-    found: np.ndarray = -np.einsum("ij,ij->i", p, np.log(np.where(p > 0, p, 1.0)))
-    return np.where(np.isnan(p).any(axis=1), np.nan, found + 0.0)
 
 
 def reduced(request: Passes, kind: Kind, original: Any, passes: Iterable[Any]) -> np.ndarray:

@@ -30,10 +30,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from roadworthy.data.probabilities import entropies
 from roadworthy.data.values import BOXES, Kind, spans_between
 from roadworthy.distances.overlap import box_iou
 from roadworthy.registry import register
-from roadworthy.subject.passes import entropies
 from roadworthy.subject.trace import ModuleTrace
 from roadworthy.supervisors.keeping import LearnedSupervisor
 from roadworthy.supervisors.plain import PlainSupervisor

@@ -18,9 +18,10 @@ from abc import abstractmethod
 
 import numpy as np
 
+from roadworthy.data.probabilities import entropies
 from roadworthy.registry import register
 from roadworthy.subject.needs import Output, Passes, Request
-from roadworthy.subject.passes import Summary, entropies
+from roadworthy.subject.passes import Summary
 from roadworthy.supervisors.plain import PlainSupervisor
 from roadworthy.supervisors.softmax import max_softmax
 

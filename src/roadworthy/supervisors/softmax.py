@@ -15,9 +15,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from roadworthy.data.probabilities import entropies
 from roadworthy.data.values import probabilities
 from roadworthy.registry import register
-from roadworthy.subject.passes import entropies
 from roadworthy.supervisors.plain import PlainSupervisor
 
 

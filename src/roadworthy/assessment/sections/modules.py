@@ -612,7 +612,8 @@ class _Tables:
         """The measure of a module; a case that an earlier failure kept from it has no answer."""
         given = dict(zip(rows.case, none_if_failed(rows.output, rows.ok), strict=True))
         cases = [seen.condition.case_id(s) for s in seen.observed.samples]
-        found: Scored = self.plan.measure([given.get(c) for c in cases], seen.targets)
+        truth = self.plan.compared(seen.condition.role, seen.targets)
+        found: Scored = self.plan.measure([given.get(c) for c in cases], truth)
         return found
 
     def _measured(

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from roadworthy.data.samples import drawn_labels
 
 if TYPE_CHECKING:  # torch is loaded when autoencoders are trained, not when components are listed
     from roadworthy.generative.raae import PairAutoencoders
@@ -58,11 +60,7 @@ class AmbiguousCases:
 
     def drawn_labels(self, rng: np.random.Generator) -> np.ndarray:
         """A hard label a case, drawn from its distribution."""
-        chance = rng.random(len(self))[:, None]
-        return np.minimum(
-            (chance > self.probabilities.cumsum(axis=1)).sum(axis=1),
-            self.probabilities.shape[1] - 1,
-        )
+        return drawn_labels(self.probabilities, rng.random(len(self)))
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,8 @@ class FittedPairs:
 
     shape: tuple[int, ...]
     dtype: np.dtype[np.generic]
-    classes: int
+    names: tuple[str, ...]
+    """Of all classes."""
     parts: list[PairAutoencoders]
     nothing: dict[Pair, str]
 
@@ -106,9 +105,10 @@ class FittedPairs:
                 nothing[pair] = f"no point between them is within delta_max {delta_max:g}"
         left = {pair: places for pair, places in left.items() if places}
         if not left:
+            (first, second), why = next(iter(nothing.items()))
             raise ValueError(
-                "no autoencoder was accepted: "
-                + "; ".join(f"{p}: {why}" for p, why in nothing.items())
+                f"no case can be made between any of {len(nothing)} pairs of classes; of the first, "
+                f"{self.names[first]} and {self.names[second]}: {why}"
             )
         share = dict(zip(left, _spread(n, len(left)), strict=True))
         wanted: dict[tuple[int, int], int] = {}
@@ -134,7 +134,7 @@ class FittedPairs:
             second = one.second_class(z)
             images.append(_pictures(one.decode(z), self.shape, self.dtype))
             first_class, second_class = part.pairs[row]
-            table = np.zeros((count, self.classes))
+            table = np.zeros((count, len(self.names)))
             table[:, first_class], table[:, second_class] = 1 - second, second
             probabilities.append(table)
             pairs.append(np.tile(part.pairs[row], (count, 1)))
@@ -155,28 +155,37 @@ def fit_pairs(
     epochs: int = 80,
     seed: int = 0,
     device: str = "cpu",
+    names: Sequence[str] | None = None,
+    together: int | None = None,
     keep: Path | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> FittedPairs:
-    """Train `autoencoders` for each pair, many together; with `keep`, those that are trained are found
-    again in that folder."""
+    """Train `autoencoders` for each pair, so many `together`; with `keep`, those that are trained are
+    found again in that folder."""
+    import torch
+
     from roadworthy.generative.raae import PairAutoencoders
 
+    if device != "cpu" and not torch.cuda.is_available():
+        raise ValueError(f"device is {device}, and torch finds no GPU; write device: cpu")
+    if progress is not None:
+        progress(0.0)
     if images.dtype.kind not in "uf" or images.ndim < 3:
         raise ValueError(
             f"images are {images.dtype} of shape {images.shape}; images (n, height, width, …) were expected"
         )
+    called = tuple(names or (f"class {c}" for c in range(classes)))
     counts = np.bincount(labels, minlength=classes)
     every = list(pairs) if pairs is not None else list(itertools.combinations(range(classes), 2))
     few = {p: min(p, key=lambda c: counts[c]) for p in every if min(counts[list(p)]) < FEWEST}
     nothing = {
-        p: f"class {c} has {counts[c]} images; {FEWEST} or more were expected"
+        p: f"{called[c]} has {counts[c]} images; {FEWEST} or more were expected"
         for p, c in few.items()
     }
     todo = [p for _ in range(autoencoders) for p in every if p not in few]
     white = 1.0 if images.dtype.kind == "f" else float(np.iinfo(images.dtype).max)
     pixels = images.reshape(len(images), -1).astype(np.float32) / white
-    size = AT_ONCE_CPU if device == "cpu" else AT_ONCE
+    size = together or (AT_ONCE_CPU if device == "cpu" else AT_ONCE)
     blocks = [todo[s : s + size] for s in range(0, len(todo), size)]
     key = hashlib.blake2b(digest_size=8)
     for array in (images, labels):
@@ -198,10 +207,10 @@ def fit_pairs(
                 )
             )  # fmt: skip
             if file is not None:
-                _keep(file, parts[-1])
+                keep_arrays(file, parts[-1].arrays())
         if progress is not None:
             progress((number + 1) / len(blocks))
-    found = FittedPairs(images.shape[1:], images.dtype, classes, parts, nothing)
+    found = FittedPairs(images.shape[1:], images.dtype, called, parts, nothing)
     for pair in every:
         if pair not in nothing and pair not in found.accepted():
             nothing[pair] = _rejected(pair, parts)
@@ -218,12 +227,12 @@ def _name(block: Sequence[Pair]) -> str:
     return hashlib.blake2b(repr(list(block)).encode(), digest_size=4).hexdigest()
 
 
-def _keep(file: Path, part: PairAutoencoders) -> None:
-    """Under a temporary name first, so that a file that is there is whole."""
+def keep_arrays(file: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write an npz file under a temporary name first, so that a file that is there is whole."""
     file.parent.mkdir(parents=True, exist_ok=True)
     half = file.with_suffix(".tmp")
     with half.open("wb") as to:
-        np.savez(to, **part.arrays())  # type: ignore[arg-type]
+        np.savez(to, **arrays)  # type: ignore[arg-type]
     half.rename(file)
 
 

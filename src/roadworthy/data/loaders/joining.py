@@ -1,4 +1,5 @@
-"""What all loaders end with: labels become class indices, the metadata file is joined by id, one column becomes the group.
+"""What all loaders end with: labels become class indices, metadata and annotators' votes are joined by id, one column
+becomes the group.
 
 >>> label_indices(["cat", "dog", "cat"], ("cat", "dog"), where=lambda row: f"row {row}").tolist()
 [0, 1, 0]
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -44,12 +46,14 @@ class Samples:
     name: str = ""
     licence: str = ""
     notes: tuple[str, ...] = ()
+    probabilities: np.ndarray | None = None
 
 
 def _common(
     *,
     base: Path = Path(),
     metadata: str | None = None,
+    votes: str | None = None,
     group: str | None = None,
     classes: list[str | int] | None = None,
     limit: int | None = None,
@@ -62,7 +66,7 @@ def _common(
 def reads(read: Callable[..., Samples]) -> Callable[..., Dataset]:
     """A loader from a function that reads samples: it also takes what `_common` does.
 
-    The metadata file is joined, its group column becomes the group, and `limit` rows are kept. The
+    The metadata file and the votes are joined, the group column becomes the group, and `limit` rows are kept. The
     function gets `base`, and `classes` as checked names and `group` if it asks for them.
     """
     own, shared = inspect.signature(read), inspect.signature(_common).parameters
@@ -83,7 +87,11 @@ def reads(read: Callable[..., Samples]) -> Callable[..., Dataset]:
         found = replace(found, name=common["name"] or found.name, classes=found.classes or names)
         if not common["unlabelled"]:
             _refuse_unlabelled(found)
-        data = _assembled(found, base, common["metadata"], common["group"])
+        ids = [str(i) for i in (range(len(found.inputs)) if found.ids is None else found.ids)]
+        if common["votes"] is not None:
+            table = CsvTable.read(located(common["votes"], base=base, what="votes"))
+            found = _voted(found, ids, table)
+        data = _assembled(found, ids, base, common["metadata"], common["group"])
         if limit is not None and limit < 1:
             raise DataError(f"{found.source}: limit is {limit}; a positive number was expected")
         return data if limit is None or limit >= len(data) else data.take(range(limit))
@@ -95,11 +103,12 @@ def reads(read: Callable[..., Samples]) -> Callable[..., Dataset]:
     return load
 
 
-def _assembled(found: Samples, base: Path, metadata: str | None, group: str | None) -> Dataset:
+def _assembled(
+    found: Samples, ids: Sequence[str], base: Path, metadata: str | None, group: str | None
+) -> Dataset:
     source, targets = found.source, found.targets
     if len(found.inputs) == 0:
         raise DataError(f"{source}: holds no samples; at least one is needed")
-    ids = [str(i) for i in (range(len(found.inputs)) if found.ids is None else found.ids)]
     columns = dict(found.columns)
     if metadata is not None:
         columns = _joined(
@@ -119,7 +128,77 @@ def _assembled(found: Samples, base: Path, metadata: str | None, group: str | No
         source=str(source),
         licence=found.licence,
         notes=found.notes,
+        probabilities=found.probabilities,
     )
+
+
+def _voted(found: Samples, ids: Sequence[str], table: CsvTable) -> Samples:
+    """With the shares of annotators' votes as label probabilities; votes on samples of other data are
+    passed over."""
+    if found.target_kind not in (LABEL, None) or found.probabilities is not None:
+        raise DataError(f"{table.file}: votes go with class labels that have no probabilities")
+    of, place_of = table["id"], {i: at for at, i in enumerate(ids)}
+    votes, known = _votes(table, found.classes)
+    if found.classes is None and known and found.targets is not None:
+        raise DataError(
+            f"{table.file}: votes have names and labels numbers; name the classes under classes"
+        )
+    labels = 0 if known or found.targets is None else int(np.max(found.targets)) + 1
+    counts = np.zeros((len(ids), max(votes.shape[1], labels)))
+    for row, i in enumerate(of):
+        if i in place_of:
+            counts[place_of[i], : votes.shape[1]] += votes[row]
+    total = counts.sum(axis=1)
+    for none in (ids[at] for at in np.flatnonzero(total == 0).tolist()):
+        if none in of:
+            raise DataError(f"{_line(table, of.index(none))}: the votes for {none!r} sum to 0")
+        raise DataError(
+            f"{table.file}: no row has votes for sample {none!r}; every sample needs one"
+        )
+    said = f"Label probabilities are shares of {total.min():g} to {total.max():g} votes a sample"
+    return replace(
+        found,
+        probabilities=counts / total[:, None],
+        classes=found.classes or known,
+        notes=(*found.notes, f"{said} ({table.file.name})"),
+    )
+
+
+def _votes(
+    table: CsvTable, classes: tuple[str, ...] | None
+) -> tuple[np.ndarray, tuple[str, ...] | None]:
+    """The votes by row and class, and the classes: of a table with a row a vote (id, annotator,
+    label), or with a column a class that counts them."""
+    single = {"annotator", "label"} <= set(table.columns)
+    words = table["label"] if single else list(table.without(["id"]))
+    if single and "" in words:
+        raise DataError(f"{_line(table, words.index(''))}: the label is empty; leave the row out")
+    places, known = labelled(
+        words,
+        classes,
+        where=lambda at: _line(table, at) if single else f"{table.file}, column {at + 2}",
+    )
+    votes = np.zeros((len(table), len(known) if known else int(places.max()) + 1))
+    if single:
+        votes[np.arange(len(table)), places] = 1
+    else:
+        counted = [[_count(table, row, word) for word in words] for row in range(len(table))]
+        votes[:, places] = counted
+    return votes, known
+
+
+def _line(table: CsvTable, row: int) -> str:
+    return f"{table.file}, line {table.lines[row]}"
+
+
+def _count(table: CsvTable, row: int, word: str) -> int:
+    """The votes for a class in a cell; pandas writes 3 as 3.0 in a column that had empty cells."""
+    cell = table[word][row]
+    if not re.fullmatch(r"\d+(\.0*)?", cell):
+        raise DataError(
+            f"{_line(table, row)}: {cell!r} votes for {word!r}; a whole number, 0 or more, was expected"
+        )
+    return int(float(cell))
 
 
 def _refuse_unlabelled(found: Samples) -> None:

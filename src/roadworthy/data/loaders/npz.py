@@ -35,15 +35,16 @@ def npz(
     path: str,
     images: str = "images",
     labels: str | None = "labels",
+    probabilities: str | None = None,
     ids: str | None = None,
     groups: str | None = None,
     columns: list[str] | None = None,
     base: Path = Path(),
 ) -> Samples:
-    """Arrays of an npz file by name: images, labels, ids, groups, and columns of metadata."""
+    """Arrays of an npz file by name: images, labels, label probabilities, ids, groups, and columns of metadata."""
     file = located(path, base=base, what="npz")
     extra = list(dict.fromkeys([*(columns or []), *([groups] if groups else [])]))
-    arrays = _read(file, [a for a in [images, labels, ids, *extra] if a is not None])
+    arrays = _read(file, [a for a in [images, labels, probabilities, ids, *extra] if a is not None])
     inputs = arrays[images]
     if inputs.ndim not in (2, 3, 4) or inputs.dtype.kind not in "uif":
         raise DataError(
@@ -68,6 +69,7 @@ def npz(
         ids=None if ids is None else [str(i) for i in arrays[ids]],
         columns={c: _column(arrays[c]) for c in extra},
         group=groups,
+        probabilities=None if probabilities is None else arrays[probabilities],
     )
 
 
