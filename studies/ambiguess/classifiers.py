@@ -1,7 +1,8 @@
-"""The four architectures of the study, each a body and a head; dropout stands in the head alone.
+"""The four architectures of the study: a small CNN, a fully connected network, ResNet and DenseNet.
 
-The paper's are a small CNN, a fully connected network, ResNet-50 and DenseNet. Ours for the last two
-are small networks of the same building blocks, since pictures have 28 x 28 pixels.
+Widths of dense layers and dropout are those of the authors' code (github.com/testingautomated-usi/ambguess-src).
+The fully connected network has activations, which theirs lacks. ResNet-50 and DenseNet are small networks of
+the same building blocks, since pictures have 28 x 28 pixels; dropout stands at the end of all.
 """
 
 from __future__ import annotations
@@ -20,6 +21,17 @@ class Network(nn.Module):
     def __init__(self, stages: list[nn.Module], head: nn.Module) -> None:
         super().__init__()
         self.stages, self.head = nn.ModuleList(stages), head
+        drops = [any(isinstance(m, nn.Dropout) for m in stage.modules()) for stage in stages]
+        self.fixed = [*drops, True].index(True)
+        """Stages before the first dropout: what passes share."""
+
+    def before(self, x: Tensor) -> Tensor:
+        """What all passes have in common."""
+        return nn.Sequential(*self.stages[: self.fixed])(x)
+
+    def after(self) -> nn.Sequential:
+        """What each pass goes through."""
+        return nn.Sequential(*self.stages[self.fixed :], self.head)
 
     def layers(self, x: Tensor) -> list[Tensor]:
         """The output of each stage; the last one is what the head reads."""
@@ -91,10 +103,11 @@ def cnn() -> Network:
 
 
 def fc() -> Network:
-    """Two dense layers, with activations, which the paper's lack."""
-    first = nn.Sequential(nn.Flatten(), nn.Linear(784, 256), nn.ReLU())
-    second = nn.Sequential(nn.Linear(256, 128), nn.ReLU())
-    return Network([first, second], nn.Sequential(nn.Dropout(0.5), nn.Linear(128, CLASSES)))
+    """Three dense layers before the answer, with activations, which the paper's lack."""
+    first = nn.Sequential(nn.Flatten(), nn.Linear(784, 512), nn.ReLU())
+    second = nn.Sequential(nn.Dropout(0.2), nn.Linear(512, 512), nn.ReLU())
+    head = nn.Sequential(nn.Dropout(0.2), nn.Linear(512, 64), nn.ReLU(), nn.Linear(64, CLASSES))
+    return Network([first, second], head)
 
 
 def resnet() -> Network:
@@ -105,12 +118,11 @@ def resnet() -> Network:
         for a, b, stride in ((32, 32, 1), (32, 64, 2), (64, 128, 2))
     ]
     pooled = nn.Sequential(blocks[2], nn.AdaptiveAvgPool2d(1), nn.Flatten())
-    dense = nn.Sequential(
-        nn.Linear(128, 128), nn.ReLU(), nn.Dropout(0.3), nn.Linear(128, 64), nn.ReLU()
-    )
+    first = nn.Sequential(nn.Linear(128, 256), nn.ReLU())
+    second = nn.Sequential(nn.Dropout(0.2), nn.Linear(256, 125), nn.ReLU())
     return Network(
-        [nn.Sequential(stem, blocks[0]), blocks[1], pooled],
-        nn.Sequential(dense, nn.Dropout(0.3), nn.Linear(64, CLASSES)),
+        [nn.Sequential(stem, blocks[0]), blocks[1], pooled, first, second],
+        nn.Sequential(nn.Dropout(0.2), nn.Linear(125, CLASSES)),
     )
 
 
@@ -121,7 +133,7 @@ def densenet() -> Network:
     third = nn.Sequential(
         Dense(54, 16, 4), nn.BatchNorm2d(118), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()
     )
-    return Network([first, second, third], nn.Sequential(nn.Dropout(0.3), nn.Linear(118, CLASSES)))
+    return Network([first, second, third], nn.Sequential(nn.Dropout(0.1), nn.Linear(118, CLASSES)))
 
 
 ARCHITECTURES: dict[str, Callable[[], Network]] = {

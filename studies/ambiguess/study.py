@@ -13,9 +13,11 @@ import argparse
 import csv
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +34,13 @@ from roadworthy.cases.transform import at_level
 from roadworthy.data.loaders.idx import read_idx
 from roadworthy.data.png import encode_png
 from roadworthy.data.values import CLASS_SCORES
+from roadworthy.generative.raae import Form
+from roadworthy.generative.vae import VAE
 from roadworthy.statistics.ranking import auc
 from roadworthy.subject.needs import EARLY, MIDDLE, PENULTIMATE, Input, Layer
 from roadworthy.subject.passes import Summary, entropies
 from roadworthy.subject.trace import ModuleTrace
 from roadworthy.supervisors.dissector import Dissector
-from roadworthy.supervisors.inputs import Autoencoder
 from roadworthy.supervisors.passes import (
     mean_softmax,
     mutual_information,
@@ -66,12 +69,16 @@ CLASSES = {
     "fashion-mnist": ["T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker",
                       "bag", "ankle boot"],
 }  # fmt: skip
-EPSILON = {"mnist": 0.3, "fashion-mnist": 0.1}
-"""Of attacks in L-infinity, as is usual for the data sets; DeepFool has none."""
+EPSILONS = (0.0002, 0.0005, 0.0008, 0.001, 0.0015, 0.002, 0.003, 0.01, 0.1, 0.3, 0.5, 1.0)
+"""Of attacks in L-infinity, as the authors' code has them: the least one that succeeds is taken."""
+ATTACKS = (fgsm, partial(pgd, step=1 / 30, steps=40), partial(bim, step=0.2, steps=10))
+"""With the steps of the authors' library; the fourth, DeepFool, needs no epsilon."""
 CORRUPTIONS = ("gaussian_noise", "shot_noise", "impulse_noise", "defocus_blur", "glass_blur", "motion_blur",
                "zoom_blur", "snow", "frost", "fog", "brightness", "contrast", "elastic_transform",
                "pixelate", "jpeg_compression")  # fmt: skip
 """Our own transforms, one a picture at a level from 1 to 5; the paper takes MNIST-C and FMNIST-C."""
+CONVOLUTIONAL = Form(latent=8, channels=16)
+"""Our variant; the paper's is dense, with two latent dimensions."""
 UNCERTAIN = ("ambiguous", "adversarial", "corrupted", "invalid")
 SOFTMAX = {"Max. Softmax": max_softmax, "PCS": prediction_confidence, "DeepGini": deep_gini,
            "Softmax Entropy": softmax_entropy}  # fmt: skip
@@ -102,14 +109,16 @@ class Settings:
     attacked: int = 500
     """Pictures attacked at once."""
     batch: int = 128
+    together: int | None = None
+    """Convolutional autoencoders trained at once."""
     dissected: int = 3_000
     """Pictures that Dissector's perceptrons learn from: their fit takes hundreds of steps over all of them."""
 
 
-QUICK = Settings(10_000, (3_300, 2_000), 2_000, 2, {"cnn": 3}, {"cnn": 6}, 2, 5, 20)
+QUICK = Settings(10_000, (3_300, 2_000), 2_000, 2, {"cnn": 3}, {"cnn": 6}, 2, 5, 20, batch=32)
 FULL = Settings(
     60_000, (20_000, 10_000), 10_000, 20, {"cnn": 15, "fc": 15, "resnet": 10, "densenet": 10},
-    {"cnn": 25, "fc": 25, "resnet": 6, "densenet": 6}, 3, 5, 100, "cuda", 2500, 1000, 20_000,
+    {"cnn": 25, "fc": 25, "resnet": 6, "densenet": 6}, 3, 5, 100, "cuda", 2500, 1000, 90, 20_000,
 )  # fmt: skip
 
 
@@ -127,16 +136,18 @@ def main() -> None:
     parser.add_argument(
         "--minutes", type=float, default=1e9, help="stop in time; run it again to go on"
     )
-    parser.add_argument("--pool", type=int, help="networks an architecture at most")
+    parser.add_argument(
+        "--stages", nargs="+", choices=["pictures", *ARCHITECTURES, "convolutional"],
+        help="these alone, so that several processes share the work; pictures come first",
+    )  # fmt: skip
     given = parser.parse_args()
     settings, kind = (QUICK, "quick") if given.quick else (FULL, "full")
-    if given.pool:
-        pool = {name: min(count, given.pool) for name, count in settings.pool.items()}
-        settings = replace(settings, pool=pool)
     until = time.monotonic() + 60 * given.minutes
     names = given.sets or (["fashion-mnist"] if given.quick else list(SETS))
     for name in names:
-        for found in Study(name, settings, given.cache, kind).run():
+        study = Study(name, settings, given.cache, kind)
+        more = [] if given.quick else ["convolutional"]
+        for found in study.run(given.stages or [*settings.pool, *more]):
             print(f"{found}", flush=True)
             if time.monotonic() > until:
                 print("stopped in time; run the same command again to go on")
@@ -161,14 +172,17 @@ class Study:
         self.seconds: dict[str, float] = {}
         """What the stages took, in all."""
 
-    def run(self) -> Iterator[str]:
+    def run(self, stages: Sequence[str]) -> Iterator[str]:
         """Stages; what is kept of an earlier run is not computed again."""
         self.sets = self._ambiguous()
         yield f"{self.name}: ambiguous pictures"
         self.corrupted = self._kept("corrupted", lambda: corrupted(self.tested))
-        vae = None
+        with self._timed("fit Autoencoder"):
+            vaes = self._autoencoders()
         for mode in ("mixed", "nominal"):
             for architecture, count in self.how.pool.items():
+                if architecture not in stages:
+                    continue
                 for number in range(count if mode == "mixed" else 1):
                     with self._timed(f"train {architecture}"):
                         self._network(mode, architecture, number)
@@ -178,14 +192,40 @@ class Study:
                     if file.exists():
                         continue
                     started = time.monotonic()
-                    if mode == "mixed" and vae is None:
-                        with self._timed("fit Autoencoder"):
-                            vae = self._autoencoder()
-                    found = self._assessed(mode, architecture, number, vae)
+                    found = self._assessed(mode, architecture, number, vaes)
                     file.write_text(json.dumps(found))
                     slow = sorted(self.seconds.items(), key=lambda item: -item[1])
                     said = ", ".join(f"{name} {seconds:.0f}" for name, seconds in slow[:8])
                     yield f"{file.stem}: {time.monotonic() - started:.0f} s (in all: {said})"
+        if "convolutional" in stages:
+            with self._timed("convolutional"):
+                self._variant()
+            yield f"{self.name}: convolutional, {self.seconds['convolutional']:.0f} s"
+
+    def _variant(self) -> None:
+        """The paper's dense autoencoders beside convolutional ones, as the networks at hand see their pictures."""
+        if (self.cache / "variants.json").exists():
+            return
+        fitted = fit_pairs(
+            self.x, self.y, 10, autoencoders=2, form=CONVOLUTIONAL, device=self.how.device,
+            together=self.how.together, keep=self.cache / "autoencoders",
+        )  # fmt: skip
+        n = self.how.ambiguous[1]
+        cases = fitted.draw(n, np.random.default_rng(3), delta_max=0.25)
+        made = kept_set(cases, np.random.default_rng(103))
+        np.savez_compressed(self.cache / "ambiguous-convolutional.npz", **made)
+        write_card(self.cache / "ambiguous-convolutional.npz", self.name, cases, 0.25)
+        rows = []
+        for variant, own in (("dense", self.sets["disjoint"]), ("convolutional", made)):
+            for mode in ("mixed", "nominal"):
+                seen = [self._seen(self._network(mode, a, 0), own["images"]) for a in self.how.pool]
+                each = [ambiguous_row(_softmax(s.output), own["labels"], own["probabilities"]) for s in seen]
+                means = {k: round(float(np.mean([e[k] for e in each])), 4) for k in each[0]}
+                rows.append({"autoencoders": variant, "training": mode, **means, **diversity(own["images"])})
+        nominal = diversity(self.tested)
+        rows.append({"autoencoders": "none: nominal pictures", **nominal})
+        (self.cache / "variants.json").write_text(json.dumps(rows))
+        write_side_by_side(self.cache / "side-by-side.png", self.sets["disjoint"], made)
 
     @contextmanager
     def _timed(self, name: str) -> Iterator[None]:
@@ -218,15 +258,9 @@ class Study:
                     delta_max=delta,
                     use=lambda k, odd=odd: k % 2 == odd,
                 )
-                nothing = np.array(
-                    [f"{a} and {b}: {why}" for (a, b), why in made.nothing.items()], dtype=str
-                )
-                np.savez_compressed(
-                    file, images=made.images, probabilities=made.probabilities.astype(np.float32),
-                    pair=made.pair, autoencoder=made.autoencoder, nothing=nothing,
-                    labels=made.drawn_labels(np.random.default_rng(100 + seed)),
-                )  # fmt: skip
-                write_card(file, self.name, which, made, delta)
+                arrays = kept_set(made, np.random.default_rng(100 + seed))
+                np.savez_compressed(file, **arrays)
+                write_card(file, self.name, made, delta)
             with np.load(file) as kept:
                 found[which] = dict(kept)
         return found
@@ -256,14 +290,22 @@ class Study:
         scale = 255.0 if images.dtype == np.uint8 else 1.0
         return torch.as_tensor(images, dtype=torch.float32, device=self.device) / scale
 
-    def _autoencoder(self) -> Autoencoder:
-        found = Autoencoder(device=self.how.device)
-        x, _ = self._training("mixed")
-        found.fit(_trace(np.zeros((len(x), 10)), {Input().column: x}), None)
+    def _autoencoders(self) -> dict[str, VAE]:
+        """The paper's, with two latents, and our supervisor's; kept."""
+        found = {}
+        images, _ = self._training("mixed")
+        long = max(2, 160_000 // len(images))  # two latents need more looks than the 800 steps of ours
+        for name, latent, epochs in (("Autoencoder", 2, long), ("Autoencoder, 16 latents", 16, None)):
+            file = self.cache / f"vae-{latent}.npz"
+            if not file.exists():
+                made = VAE.fit(images, latent=latent, epochs=epochs, device=self.how.device)
+                np.savez(file, **made.arrays())
+            with np.load(file) as kept:
+                found[name] = VAE.from_arrays(dict(kept), device=self.how.device)
         return found
 
     def _assessed(
-        self, mode: str, architecture: str, number: int, vae: Autoencoder | None
+        self, mode: str, architecture: str, number: int, vaes: dict[str, VAE]
     ) -> dict[str, Any]:
         """Table I on all sets; for mixed training also table II."""
         network = self._network(mode, architecture, number)
@@ -288,7 +330,7 @@ class Study:
         with self._timed("attacks"):
             seen["adversarial"] = self._seen(network, self._attacked(network))
         scores = {
-            name: self._scores(network, architecture, number, vae, seen, name) for name in seen
+            name: self._scores(network, architecture, number, vaes, seen, name) for name in seen
         }
         found = {}
         for supervisor, clean in scores["nominal"].items():
@@ -316,13 +358,14 @@ class Study:
         return _trace(np.concatenate(logits), {**named, Input().column: images})
 
     def _scores(
-        self, network: Network, architecture: str, number: int, vae: Autoencoder | None,
+        self, network: Network, architecture: str, number: int, vaes: dict[str, VAE],
         seen: Mapping[str, ModuleTrace], which: str,
     ) -> dict[str, np.ndarray]:  # fmt: skip
         """All supervisors on one set; higher is riskier."""
         here = seen[which]
         found = {name: risk(_softmax(here.output)) for name, risk in SOFTMAX.items()}
-        passes = self._passes(network, here.columns[Layer(PENULTIMATE).column])
+        with self._timed("passes"):
+            passes = self._passes(network, here.columns[Input().column])
         found |= {f"MC-Dropout ({k})": risk(passes) for k, risk in PASSES.items()}
         if which != "adversarial":  # an attack on one network is none on the others
             with self._timed("members"):
@@ -331,18 +374,20 @@ class Study:
         for name, supervisor in self._fitted(network, architecture, number).items():
             with self._timed(f"score {name}"):
                 found[name] = supervisor.score(here)
-        assert vae is not None
-        found["Autoencoder"] = vae.score(here)
+        with self._timed("score Autoencoder"):
+            for name, vae in vaes.items():
+                found[name] = reconstruction_risk(vae, here.columns[Input().column], squared="16" in name)
         return found
 
     @torch.no_grad()
-    def _passes(self, network: Network, penultimate: np.ndarray) -> Summary:
-        """Dropout stands in the head alone, so that only the head is asked again."""
+    def _passes(self, network: Network, images: np.ndarray) -> Summary:
+        """What comes before the first dropout is asked once."""
         torch.manual_seed(0)
-        network.head.train()
-        x = torch.as_tensor(penultimate, device=self.device)
-        found = Summary.of(_softmax(network.head(x).cpu().numpy()) for _ in range(self.how.passes))
-        network.head.eval()
+        parts = np.array_split(images, -(-len(images) // 2000))
+        shared = torch.cat([network.before(self._pixels(part)[:, None]) for part in parts])
+        after = network.after().train()
+        found = Summary.of(_softmax(after(shared).cpu().numpy()) for _ in range(self.how.passes))
+        network.eval()
         return found
 
     def _members(self, architecture: str, number: int, images: np.ndarray) -> Summary:
@@ -377,20 +422,28 @@ class Study:
         return self._fitted_now
 
     def _attacked(self, network: Network) -> np.ndarray:
-        """A quarter each of FGSM, BIM, PGD and DeepFool, as floats from 0 to 1."""
-        epsilon, query, made = EPSILON[self.name], _Query(network), []
-        attacks = [
-            lambda *a: fgsm(*a, epsilon=epsilon), lambda *a: bim(*a, epsilon=epsilon),
-            lambda *a: pgd(*a, epsilon=epsilon), deepfool,
-        ]  # fmt: skip
-        for attack, rows in zip(
-            attacks, np.array_split(np.arange(len(self.tested)), 4), strict=True
-        ):
+        """A quarter each of FGSM, PGD, BIM and DeepFool, as floats from 0 to 1."""
+        query = _Query(network)
+        made = []
+        for number, rows in enumerate(np.array_split(np.arange(len(self.tested)), 4)):
             for part in np.array_split(rows, -(-len(rows) // self.how.attacked)):
-                images = self._pixels(self.tested[part])
-                labels = torch.as_tensor(self.truth[part], device=self.device)
+                images, labels = self._pixels(self.tested[part]), self.truth[part]
                 rngs = [np.random.default_rng(int(k)) for k in part]
-                made.append(attack(images, labels, query, rngs).detach().cpu().numpy())
+                found = images.clone()
+                left = np.flatnonzero(_answers(query, images) == labels)
+                for epsilon in EPSILONS if number < 3 else (None,):
+                    if not len(left):
+                        break
+                    given = (images[left], torch.as_tensor(labels[left], device=self.device), query,
+                             [rngs[k] for k in left])  # fmt: skip
+                    if epsilon is None:
+                        moved = deepfool(*given).detach()
+                    else:
+                        moved = ATTACKS[number](*given, epsilon=epsilon).detach()
+                    fooled = _answers(query, moved) != labels[left]
+                    found[left[fooled]] = moved[fooled]
+                    left = left[~fooled]
+                made.append(found.cpu().numpy())
         return np.concatenate(made).astype(np.float32)
 
 
@@ -414,6 +467,11 @@ class _Query:
         return torch.stack(each)
 
 
+@torch.no_grad()
+def _answers(query: _Query, images: torch.Tensor) -> np.ndarray:
+    return query.scores(images).argmax(dim=1).cpu().numpy()
+
+
 def read_set(folder: Path, name: str, part: str) -> tuple[np.ndarray, np.ndarray]:
     """Pictures and labels of a data set, gzipped or not."""
     found = []
@@ -435,6 +493,15 @@ def corrupted(images: np.ndarray) -> np.ndarray:
         how = at_level(CORRUPTIONS[row % len(CORRUPTIONS)], int(rng.integers(1, 6)))
         made[row] = how.value(image, rng)
     return made
+
+
+def reconstruction_risk(vae: VAE, images: np.ndarray, *, squared: bool) -> np.ndarray:
+    """How unlike its reconstruction a picture is: squared error, or the cross-entropy of the authors' code."""
+    if squared:
+        return vae.reconstruction_error(images)
+    x = images.astype(np.float64).reshape(len(images), -1) / (255 if images.dtype == np.uint8 else 1)
+    again = np.clip(vae.reconstruct(images).reshape(len(x), -1), 1e-7, 1 - 1e-7)
+    return -(x * np.log(again) + (1 - x) * np.log1p(-again)).sum(axis=1)
 
 
 def _softmax(logits: np.ndarray) -> np.ndarray:
@@ -464,26 +531,54 @@ def ambiguous_row(p: np.ndarray, labels: np.ndarray, truth: np.ndarray) -> dict[
     return {**one_class_row(p, labels), "top_pair": float((best == pair).all(axis=1).mean())}
 
 
-def write_card(file: Path, name: str, which: str, made: AmbiguousCases, delta: float) -> None:
+def kept_set(made: AmbiguousCases, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """What others need of ambiguous pictures."""
+    nothing = [f"{a} and {b}: {why}" for (a, b), why in made.nothing.items()]
+    return {
+        "images": made.images, "probabilities": made.probabilities.astype(np.float32),
+        "labels": made.drawn_labels(rng), "pair": made.pair, "autoencoder": made.autoencoder,
+        "nothing": np.array(nothing, dtype=str),
+    }  # fmt: skip
+
+
+def diversity(images: np.ndarray) -> dict[str, float]:
+    """How much pictures differ, and how sharp they are; distances are of the first 2,000, white being 1."""
+    flat = images[:2000].reshape(len(images[:2000]), -1).astype(np.float32) / 255
+    apart = np.sqrt(np.maximum((flat**2).sum(1)[:, None] + (flat**2).sum(1) - 2 * flat @ flat.T, 0))
+    mean = apart.sum() / (len(flat) * (len(flat) - 1))
+    np.fill_diagonal(apart, np.inf)
+    least = apart.min(axis=1)
+    steps = [np.abs(np.diff(images[:2000].astype(np.float32) / 255, axis=k)).mean() for k in (1, 2)]
+    found = {
+        "mean distance": mean, "median distance to the nearest other": np.median(least),
+        "near-duplicates (nearest within 1.0)": (least < 1.0).mean(), "sharpness (mean step between pixels)": sum(steps),
+    }  # fmt: skip
+    return {name: round(float(value), 4) for name, value in found.items()}
+
+
+def write_card(file: Path, name: str, made: AmbiguousCases, delta: float) -> None:
     """What the set is, beside it; and a sheet of pictures to look at."""
-    flat = made.images.reshape(len(made), -1)[:2000].astype(np.float32) / 255
-    near = np.sqrt(np.maximum((flat**2).sum(1)[:, None] + (flat**2).sum(1) - 2 * flat @ flat.T, 0))
-    np.fill_diagonal(near, np.inf)
-    least = near.min(axis=1)
-    np.fill_diagonal(near, 0)
     card = {
-        "name": f"ambiguous {name}, {which}", "pictures": len(made), "delta_max": delta,
+        "name": f"{name}, {file.stem}", "pictures": len(made), "delta_max": delta,
         "made by": "roadworthy, studies/ambiguess; the method is AmbiGuess (Weiss et al. 2023)",
         "licence": LICENCES[name], "arrays": "images, probabilities, labels (drawn), pair, autoencoder",
         "pairs without a picture": {f"{CLASSES[name][a]} and {CLASSES[name][b]}": why for (a, b), why in made.nothing.items()},
-        "diversity of the first 2,000": {
-            "mean distance": float(near.sum() / (len(flat) * (len(flat) - 1))),
-            "median distance to the nearest other": float(np.median(least)),
-            "near-duplicates (nearest within 1.0)": float((least < 1.0).mean()),
-        },
+        "diversity": diversity(made.images),
     }  # fmt: skip
     file.with_suffix(".json").write_text(json.dumps(card, indent=1))
     write_sheet(file.with_suffix(".png"), made.images[:96])
+
+
+def write_side_by_side(file: Path, left: Mapping[str, np.ndarray], right: Mapping[str, np.ndarray]) -> None:
+    """A row a pair that both have: eight pictures of the one, eight of the other."""
+    both = [Counter(map(tuple, own["pair"].tolist())) for own in (left, right)]
+    pairs = sorted(p for p in both[0] if min(both[0][p], both[1][p]) >= 8)
+    tiles = []
+    for pair in pairs[:: max(1, len(pairs) // 12)][:12]:
+        for own in (left, right):
+            tiles.append(own["images"][(own["pair"] == pair).all(axis=1)][:8])
+    if tiles:
+        write_sheet(file, np.concatenate(tiles))
 
 
 def write_sheet(file: Path, images: np.ndarray, across: int = 16) -> None:

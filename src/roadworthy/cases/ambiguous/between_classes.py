@@ -4,8 +4,9 @@ Two-class autoencoders (`generative.raae`) are trained for each pair of classes,
 those whose latent space is not as it should be are rejected. Between the two classes the latent space
 is cut into a grid. A cell whose centre belongs to one class by more than `delta_max` is left out;
 the others are drawn in proportion to how fast the picture changes there, and a point inside
-uniformly. The discriminator gives the label: how much the point belongs to either class. No
-classifier and no score of a supervisor takes part.
+uniformly. With more than two latent dimensions, as many centres are scattered instead. The
+discriminator gives the label: how much the point belongs to either class. No classifier and no score
+of a supervisor takes part.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import numpy as np
 from roadworthy.data.samples import drawn_labels
 
 if TYPE_CHECKING:  # torch is loaded when autoencoders are trained, not when components are listed
-    from roadworthy.generative.raae import PairAutoencoders
+    from roadworthy.generative.raae import Form, PairAutoencoders
 
 Pair = tuple[int, int]
 FEWEST = 50
@@ -32,6 +33,8 @@ GRID = 50
 """Cells a side of the latent grid."""
 ACROSS, ALONG = 1.0, 5.0
 """The grid goes from -1 to 1 between the classes, and from -5 to 5 along the other axis."""
+SCATTERED = 0.2
+"""Side of a cell along the other axes, where centres are scattered."""
 AT_ONCE = 450
 """Autoencoders that are trained together; fewer on a processor, whose memory is small."""
 AT_ONCE_CPU = 90
@@ -152,7 +155,8 @@ def fit_pairs(
     *,
     pairs: Sequence[Pair] | None = None,
     autoencoders: int = 2,
-    epochs: int = 80,
+    epochs: int | None = None,
+    form: Form | None = None,
     seed: int = 0,
     device: str = "cpu",
     names: Sequence[str] | None = None,
@@ -164,8 +168,9 @@ def fit_pairs(
     found again in that folder."""
     import torch
 
-    from roadworthy.generative.raae import PairAutoencoders
+    from roadworthy.generative.raae import Form, PairAutoencoders
 
+    form = form or Form()
     if device != "cpu" and not torch.cuda.is_available():
         raise ValueError(f"device is {device}, and torch finds no GPU; write device: cpu")
     if progress is not None:
@@ -184,13 +189,13 @@ def fit_pairs(
     }
     todo = [p for _ in range(autoencoders) for p in every if p not in few]
     white = 1.0 if images.dtype.kind == "f" else float(np.iinfo(images.dtype).max)
-    pixels = images.reshape(len(images), -1).astype(np.float32) / white
+    pixels = images.astype(np.float32) / white
     size = together or (AT_ONCE_CPU if device == "cpu" else AT_ONCE)
     blocks = [todo[s : s + size] for s in range(0, len(todo), size)]
     key = hashlib.blake2b(digest_size=8)
     for array in (images, labels):
         key.update(np.ascontiguousarray(array).tobytes())
-    key.update(repr((epochs, seed, size)).encode())
+    key.update(repr((epochs, seed, size, tuple(form))).encode())
     parts = []
     for number, block in enumerate(blocks):
         file = (
@@ -202,8 +207,8 @@ def fit_pairs(
         else:
             parts.append(
                 PairAutoencoders.fit(
-                    pixels, labels, block, epochs=epochs, seed=seed + 1000 * number, device=device,
-                    progress=_part_of(progress, number, len(blocks)),
+                    pixels, labels, block, form=form, epochs=epochs, seed=seed + 1000 * number,
+                    device=device, progress=_part_of(progress, number, len(blocks)),
                 )
             )  # fmt: skip
             if file is not None:
@@ -247,7 +252,7 @@ def _rejected(pair: Pair, parts: Sequence[PairAutoencoders]) -> str:
 
 @dataclass(frozen=True)
 class _One:
-    """One autoencoder of many: points (n, 2) in, rows out."""
+    """One autoencoder of many: points (n, latent) in, rows out."""
 
     part: PairAutoencoders
     row: int
@@ -259,19 +264,26 @@ class _One:
         return self.part.one(self.row).decode(z[None])[0]
 
 
-def _centres() -> np.ndarray:
-    """The middle of each grid cell, (cells, 2)."""
+def _centres(latent: int) -> tuple[np.ndarray, np.ndarray]:
+    """The middle of each grid cell, (cells, latent), and the sides of a cell."""
     across = (np.arange(GRID) + 0.5) / GRID * 2 * ACROSS - ACROSS
-    along = (np.arange(GRID) + 0.5) / GRID * 2 * ALONG - ALONG
-    return np.stack(np.meshgrid(across, along, indexing="ij"), axis=-1).reshape(-1, 2)
+    if latent == 2:
+        along = (np.arange(GRID) + 0.5) / GRID * 2 * ALONG - ALONG
+        centres = np.stack(np.meshgrid(across, along, indexing="ij"), axis=-1).reshape(-1, 2)
+        return centres, np.array([2 * ACROSS, 2 * ALONG]) / GRID
+    centres = np.random.default_rng(0).normal(size=(GRID**2, latent))
+    centres[:, 0] = np.repeat(across, GRID)
+    return centres, np.array([2 * ACROSS / GRID] + [SCATTERED] * (latent - 1))
 
 
 def _grid(part: PairAutoencoders, delta_max: float) -> np.ndarray:
     """By autoencoder, how often each cell is drawn from: 0 if its centre is not ambiguous enough."""
-    centres = np.broadcast_to(_centres(), (len(part.pairs), GRID**2, 2))
+    centres, _ = _centres(part.form.latent)
+    centres = np.broadcast_to(centres, (len(part.pairs), *centres.shape))
     apart = np.abs(2 * part.second_class(centres) - 1)
     found = np.empty(apart.shape)
-    for cells in _slices(GRID**2, len(part.pairs) * part.pixels):
+    width = part.pixels + 8 * part.form.channels * part.pixels  # maps of a convolution are wider
+    for cells in _slices(GRID**2, len(part.pairs) * width):
         found[:, cells] = part.density(centres[:, cells])
     return np.where(apart <= delta_max, found, 0.0)
 
@@ -290,11 +302,11 @@ def _points(
     delta_max: float,
 ) -> np.ndarray:
     """Latent points inside drawn cells, each ambiguous enough itself."""
-    centres, size = _centres(), np.array([2 * ACROSS, 2 * ALONG]) / GRID
-    one, found = _One(part, row), np.empty((0, 2))
+    centres, size = _centres(part.form.latent)
+    one, found = _One(part, row), np.empty((0, part.form.latent))
     for _ in range(TRIES):
         cells = rng.choice(len(centres), count, p=weights / weights.sum())
-        z = centres[cells] + (rng.random((count, 2)) - 0.5) * size
+        z = centres[cells] + (rng.random((count, len(size))) - 0.5) * size
         good = np.abs(2 * one.second_class(z) - 1) <= delta_max
         found = np.concatenate([found, z[good]])
         if len(found) >= count:
