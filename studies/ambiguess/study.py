@@ -29,7 +29,7 @@ from roadworthy.cases.adversarial.bim import bim
 from roadworthy.cases.adversarial.deepfool import deepfool
 from roadworthy.cases.adversarial.fgsm import fgsm
 from roadworthy.cases.adversarial.pgd import pgd
-from roadworthy.cases.ambiguous.between_classes import AmbiguousCases, FittedPairs, fit_pairs
+from roadworthy.cases.ambiguous.between_classes import AmbiguousCases, FittedPairs, fit_pairs, keep_arrays
 from roadworthy.cases.transform import at_level
 from roadworthy.data.loaders.idx import read_idx
 from roadworthy.data.png import encode_png
@@ -118,7 +118,7 @@ class Settings:
 QUICK = Settings(10_000, (3_300, 2_000), 2_000, 2, {"cnn": 3}, {"cnn": 6}, 2, 5, 20, batch=32)
 FULL = Settings(
     60_000, (20_000, 10_000), 10_000, 20, {"cnn": 15, "fc": 15, "resnet": 10, "densenet": 10},
-    {"cnn": 25, "fc": 25, "resnet": 6, "densenet": 6}, 3, 5, 100, "cuda", 2500, 1000, 90, 20_000,
+    {"cnn": 25, "fc": 25, "resnet": 6, "densenet": 6}, 3, 5, 100, "cuda", 2500, 1000, 45, 20_000,
 )  # fmt: skip
 
 
@@ -274,7 +274,7 @@ class Study:
             seed = 1000 * list(ARCHITECTURES).index(architecture) + number
             made = trained(build, self._pixels(x), torch.as_tensor(y, device=self.device),
                            epochs=self.how.epochs[architecture], seed=seed, batch=self.how.batch)  # fmt: skip
-            np.savez(file, **{k: v.cpu().numpy() for k, v in made.state_dict().items()})
+            keep_arrays(file, {k: v.cpu().numpy() for k, v in made.state_dict().items()})
         network = build()
         with np.load(file) as kept:
             network.load_state_dict({k: torch.as_tensor(v) for k, v in kept.items()})
@@ -299,7 +299,7 @@ class Study:
             file = self.cache / f"vae-{latent}.npz"
             if not file.exists():
                 made = VAE.fit(images, latent=latent, epochs=epochs, device=self.how.device)
-                np.savez(file, **made.arrays())
+                keep_arrays(file, made.arrays())
             with np.load(file) as kept:
                 found[name] = VAE.from_arrays(dict(kept), device=self.how.device)
         return found
