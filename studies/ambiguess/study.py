@@ -29,7 +29,7 @@ from roadworthy.cases.adversarial.bim import bim
 from roadworthy.cases.adversarial.deepfool import deepfool
 from roadworthy.cases.adversarial.fgsm import fgsm
 from roadworthy.cases.adversarial.pgd import pgd
-from roadworthy.cases.ambiguous.between_classes import AmbiguousCases, FittedPairs, fit_pairs, keep_arrays
+from roadworthy.cases.ambiguous.between_classes import FittedPairs, fit_pairs, keep_arrays
 from roadworthy.cases.transform import at_level
 from roadworthy.data.loaders.idx import read_idx
 from roadworthy.data.png import encode_png
@@ -206,15 +206,8 @@ class Study:
         """The paper's dense autoencoders beside convolutional ones, as the networks at hand see their pictures."""
         if (self.cache / "variants.json").exists():
             return
-        fitted = fit_pairs(
-            self.x, self.y, 10, autoencoders=2, form=CONVOLUTIONAL, device=self.how.device,
-            together=self.how.together, keep=self.cache / "autoencoders",
-        )  # fmt: skip
-        n = self.how.ambiguous[1]
-        cases = fitted.draw(n, np.random.default_rng(3), delta_max=0.25)
-        made = kept_set(cases, np.random.default_rng(103))
-        np.savez_compressed(self.cache / "ambiguous-convolutional.npz", **made)
-        write_card(self.cache / "ambiguous-convolutional.npz", self.name, cases, 0.25)
+        fitted = self._fitted_pairs(2, CONVOLUTIONAL, self.how.together)
+        made = self._drawn(fitted, "convolutional", self.how.ambiguous[1], 0.25, seed=3)
         rows = []
         for variant, own in (("dense", self.sets["disjoint"]), ("convolutional", made)):
             for mode in ("mixed", "nominal"):
@@ -239,7 +232,13 @@ class Study:
             np.save(file, make())
         return np.load(file)
 
-    def _ambiguous(self) -> dict[str, AmbiguousCases]:
+    def _fitted_pairs(self, count: int, form: Form, together: int | None = None) -> FittedPairs:
+        return fit_pairs(
+            self.x, self.y, 10, autoencoders=count, form=form, device=self.how.device,
+            together=together, keep=self.cache / "autoencoders",
+        )  # fmt: skip
+
+    def _ambiguous(self) -> dict[str, dict[str, np.ndarray]]:
         """Pictures to train on and to test on, from the same autoencoders (shared) and from others (disjoint)."""
         fitted: FittedPairs | None = None
         found = {}
@@ -247,23 +246,29 @@ class Study:
         asked = {"train": (train, 0.4, 0), "shared": (test, 0.25, 0), "disjoint": (test, 0.25, 1)}
         for seed, (which, (n, delta, odd)) in enumerate(asked.items()):
             file = self.cache / f"ambiguous-{which}.npz"
-            if not file.exists():
-                fitted = fitted or fit_pairs(
-                    self.x, self.y, 10, autoencoders=self.how.autoencoders, device=self.how.device,
-                    keep=self.cache / "autoencoders",
-                )  # fmt: skip
-                made = fitted.draw(
-                    n,
-                    np.random.default_rng(seed),
-                    delta_max=delta,
-                    use=lambda k, odd=odd: k % 2 == odd,
-                )
-                arrays = kept_set(made, np.random.default_rng(100 + seed))
-                np.savez_compressed(file, **arrays)
-                write_card(file, self.name, made, delta)
-            with np.load(file) as kept:
-                found[which] = dict(kept)
+            if file.exists():
+                with np.load(file) as kept:
+                    found[which] = dict(kept)
+            else:
+                fitted = fitted or self._fitted_pairs(self.how.autoencoders, Form())
+                use = partial(_has_parity, odd)
+                found[which] = self._drawn(fitted, which, n, delta, seed=seed, use=use)
         return found
+
+    def _drawn(self, fitted: FittedPairs, which: str, n: int, delta: float, *, seed: int, **how: Any) -> dict[str, np.ndarray]:
+        """A set that others can use: arrays, a card, and a sheet to look at."""
+        made = fitted.draw(n, np.random.default_rng(seed), delta_max=delta, **how)
+        names = CLASSES[self.name]
+        arrays = {
+            "images": made.images, "probabilities": made.probabilities.astype(np.float32),
+            "labels": made.drawn_labels(np.random.default_rng(100 + seed)), "pair": made.pair,
+            "autoencoder": made.autoencoder,
+            "nothing": np.array([f"{names[a]} and {names[b]}: {why}" for (a, b), why in made.nothing.items()], dtype=str),
+        }  # fmt: skip
+        file = self.cache / f"ambiguous-{which}.npz"
+        np.savez_compressed(file, **arrays)
+        write_card(file, self.name, arrays, delta)
+        return arrays
 
     def _network(self, mode: str, architecture: str, number: int) -> Network:
         """A trained network, kept as arrays."""
@@ -467,6 +472,10 @@ class _Query:
         return torch.stack(each)
 
 
+def _has_parity(odd: int, number: int) -> bool:
+    return number % 2 == odd
+
+
 @torch.no_grad()
 def _answers(query: _Query, images: torch.Tensor) -> np.ndarray:
     return query.scores(images).argmax(dim=1).cpu().numpy()
@@ -531,16 +540,6 @@ def ambiguous_row(p: np.ndarray, labels: np.ndarray, truth: np.ndarray) -> dict[
     return {**one_class_row(p, labels), "top_pair": float((best == pair).all(axis=1).mean())}
 
 
-def kept_set(made: AmbiguousCases, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """What others need of ambiguous pictures."""
-    nothing = [f"{a} and {b}: {why}" for (a, b), why in made.nothing.items()]
-    return {
-        "images": made.images, "probabilities": made.probabilities.astype(np.float32),
-        "labels": made.drawn_labels(rng), "pair": made.pair, "autoencoder": made.autoencoder,
-        "nothing": np.array(nothing, dtype=str),
-    }  # fmt: skip
-
-
 def diversity(images: np.ndarray) -> dict[str, float]:
     """How much pictures differ, and how sharp they are; distances are of the first 2,000, white being 1."""
     flat = images[:2000].reshape(len(images[:2000]), -1).astype(np.float32) / 255
@@ -556,17 +555,17 @@ def diversity(images: np.ndarray) -> dict[str, float]:
     return {name: round(float(value), 4) for name, value in found.items()}
 
 
-def write_card(file: Path, name: str, made: AmbiguousCases, delta: float) -> None:
+def write_card(file: Path, name: str, made: Mapping[str, np.ndarray], delta: float) -> None:
     """What the set is, beside it; and a sheet of pictures to look at."""
     card = {
-        "name": f"{name}, {file.stem}", "pictures": len(made), "delta_max": delta,
+        "name": f"{name}, {file.stem}", "pictures": len(made["images"]), "delta_max": delta,
         "made by": "roadworthy, studies/ambiguess; the method is AmbiGuess (Weiss et al. 2023)",
-        "licence": LICENCES[name], "arrays": "images, probabilities, labels (drawn), pair, autoencoder",
-        "pairs without a picture": {f"{CLASSES[name][a]} and {CLASSES[name][b]}": why for (a, b), why in made.nothing.items()},
-        "diversity": diversity(made.images),
+        "licence": LICENCES[name], "arrays": "images, probabilities, labels (drawn), pair, autoencoder, nothing",
+        "classes": CLASSES[name], "pairs without a picture": made["nothing"].tolist(),
+        "diversity": diversity(made["images"]),
     }  # fmt: skip
     file.with_suffix(".json").write_text(json.dumps(card, indent=1))
-    write_sheet(file.with_suffix(".png"), made.images[:96])
+    write_sheet(file.with_suffix(".png"), made["images"][:96])
 
 
 def write_side_by_side(file: Path, left: Mapping[str, np.ndarray], right: Mapping[str, np.ndarray]) -> None:
