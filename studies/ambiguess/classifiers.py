@@ -110,6 +110,13 @@ def fc() -> Network:
     return Network([first, second], head)
 
 
+def linear() -> Network:
+    """The fully connected network as the authors coded it, without activations."""
+    head = nn.Sequential(nn.Dropout(0.2), nn.Linear(512, 64), nn.Linear(64, CLASSES))
+    first = nn.Sequential(nn.Flatten(), nn.Linear(784, 512))
+    return Network([first, nn.Sequential(nn.Dropout(0.2), nn.Linear(512, 512))], head)
+
+
 def resnet() -> Network:
     """A residual body of six blocks, and three dense layers as in the paper."""
     stem = nn.Sequential(nn.Conv2d(1, 32, 3, 1, 1, bias=False), nn.BatchNorm2d(32), nn.ReLU())
@@ -137,7 +144,7 @@ def densenet() -> Network:
 
 
 ARCHITECTURES: dict[str, Callable[[], Network]] = {
-    "cnn": cnn, "fc": fc, "resnet": resnet, "densenet": densenet
+    "cnn": cnn, "fc": fc, "resnet": resnet, "densenet": densenet, "linear": linear
 }  # fmt: skip
 
 
@@ -153,7 +160,7 @@ def trained(
     """Adam with a rate that falls to zero; pictures (n, 28, 28) from 0 to 1 on their device."""
     torch.manual_seed(seed)
     network = build().to(images.device).train()
-    rate = 1e-3 * (batch / 256) ** 0.5
+    rate = 1e-3 * max(1.0, batch / 256) ** 0.5
     optimiser = torch.optim.Adam(network.parameters(), lr=rate, fused=images.is_cuda)
     steps = epochs * (len(images) // batch)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)

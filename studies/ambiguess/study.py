@@ -99,7 +99,8 @@ class Settings:
     """Ambiguous pictures to train and to test on."""
     tested: int
     autoencoders: int
-    epochs: Mapping[str, int]
+    training: Mapping[str, tuple[int, int]]
+    """Epochs and batch by architecture."""
     pool: Mapping[str, int]
     """Networks trained by architecture; the first `runs` are assessed, ensembles are drawn from all."""
     runs: int
@@ -108,17 +109,17 @@ class Settings:
     device: str = "cpu"
     attacked: int = 500
     """Pictures attacked at once."""
-    batch: int = 128
     together: int | None = None
     """Convolutional autoencoders trained at once."""
     dissected: int = 3_000
     """Pictures that Dissector's perceptrons learn from: their fit takes hundreds of steps over all of them."""
 
 
-QUICK = Settings(10_000, (3_300, 2_000), 2_000, 2, {"cnn": 3}, {"cnn": 6}, 2, 5, 20, batch=32)
+QUICK = Settings(10_000, (3_300, 2_000), 2_000, 2, {"cnn": (3, 32)}, {"cnn": 6}, 2, 5, 20)
 FULL = Settings(
-    60_000, (20_000, 10_000), 10_000, 20, {"cnn": 15, "fc": 15, "resnet": 10, "densenet": 10},
-    {"cnn": 25, "fc": 25, "resnet": 6, "densenet": 6}, 3, 5, 100, "cuda", 2500, 1000, 45, 20_000,
+    60_000, (20_000, 10_000), 10_000, 20,
+    {"cnn": (15, 128), "fc": (30, 128), "resnet": (10, 1000), "densenet": (15, 256), "linear": (30, 128)},
+    {"cnn": 25, "fc": 25, "resnet": 6, "densenet": 6, "linear": 6}, 3, 5, 100, "cuda", 2500, 45, 20_000,
 )  # fmt: skip
 
 
@@ -277,8 +278,9 @@ class Study:
         if not file.exists():
             x, y = self._training(mode)
             seed = 1000 * list(ARCHITECTURES).index(architecture) + number
+            epochs, batch = self.how.training[architecture]
             made = trained(build, self._pixels(x), torch.as_tensor(y, device=self.device),
-                           epochs=self.how.epochs[architecture], seed=seed, batch=self.how.batch)  # fmt: skip
+                           epochs=epochs, seed=seed, batch=batch)  # fmt: skip
             keep_arrays(file, {k: v.cpu().numpy() for k, v in made.state_dict().items()})
         network = build()
         with np.load(file) as kept:

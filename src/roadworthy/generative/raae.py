@@ -46,6 +46,8 @@ SMALLEST_BATCH, LARGEST_BATCH = 32, 1000
 EPOCHS = 80
 CONVOLVED_STEPS, LARGEST_CONVOLVED_BATCH = 2400, 200
 """Convolutions with more latent dimensions need more steps, and learn from smaller batches."""
+CONVOLVED_FOOLING = 1.5
+"""Their encoder has to fool in more dimensions: so much faster it learns to."""
 
 
 class _Dense(nn.Module):
@@ -144,7 +146,9 @@ def _coders(networks: int, shape: tuple[int, ...], form: Form) -> tuple[nn.Modul
         nn.Conv2d(networks * few, networks * more, **sizes),
         _Maps(networks, more, high // 4, wide // 4, back=True),
         _Unit(),
-        _Dense(networks, more * inner, form.latent),
+        _Dense(networks, more * inner, form.hidden),
+        _Unit(),
+        _Dense(networks, form.hidden, form.latent),
     )
     decoder = nn.Sequential(
         _Dense(networks, form.latent, more * inner),
@@ -251,9 +255,14 @@ class PairAutoencoders(nn.Module):
     ) -> None:
         """Three steps a batch: reconstruct, tell encoded from drawn, and fool."""
         coder = [*self.encoder.parameters(), *self.decoder.parameters()]
+        fooling = rate * (CONVOLVED_FOOLING if self.form.channels else 1.0)
         optimisers = [
-            torch.optim.Adam(p, lr=rate)
-            for p in (coder, self.discriminator.parameters(), self.encoder.parameters())
+            torch.optim.Adam(parameters, lr=speed)
+            for parameters, speed in (
+                (coder, rate),
+                (self.discriminator.parameters(), rate),
+                (self.encoder.parameters(), fooling),
+            )
         ]
         self.train()
         for epoch in range(epochs):
