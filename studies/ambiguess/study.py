@@ -10,7 +10,6 @@ Data: `roadworthy data get mnist --into studies/ambiguess/cache/data`, likewise 
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import time
 from collections import Counter
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tables
 import torch
 from classifiers import ARCHITECTURES, Network, trained
 
@@ -34,35 +34,18 @@ from roadworthy.cases.transform import at_level
 from roadworthy.data.loaders.idx import read_idx
 from roadworthy.data.png import encode_png
 from roadworthy.data.values import CLASS_SCORES
-from roadworthy.generative.raae import Form
+from roadworthy.generative.raae import CONVOLUTIONAL, Form
 from roadworthy.generative.vae import VAE
 from roadworthy.statistics.ranking import auc
 from roadworthy.subject.needs import EARLY, MIDDLE, PENULTIMATE, Input, Layer
 from roadworthy.subject.passes import Summary, entropies
 from roadworthy.subject.trace import ModuleTrace
+from roadworthy.supervisors import passes, softmax, surprise
 from roadworthy.supervisors.dissector import Dissector
-from roadworthy.supervisors.passes import (
-    mean_softmax,
-    mutual_information,
-    predictive_entropy,
-    variation_ratio,
-)
-from roadworthy.supervisors.softmax import (
-    deep_gini,
-    max_softmax,
-    prediction_confidence,
-    softmax_entropy,
-)
-from roadworthy.supervisors.surprise import (
-    DistanceSurprise,
-    LikelihoodSurprise,
-    MahalanobisSurprise,
-)
 
 HERE = Path(__file__).parent
 SETS = {"mnist": "fashion-mnist", "fashion-mnist": "mnist"}
 """Each data set, and the one whose pictures are invalid for it."""
-PAPER_NAMES = {"mnist": "mnist", "fashion-mnist": "fmnist"}
 LICENCES = {"mnist": "CC BY-SA 3.0, as MNIST", "fashion-mnist": "MIT, as Fashion-MNIST"}
 CLASSES = {
     "mnist": [str(k) for k in range(10)],
@@ -77,17 +60,13 @@ CORRUPTIONS = ("gaussian_noise", "shot_noise", "impulse_noise", "defocus_blur", 
                "zoom_blur", "snow", "frost", "fog", "brightness", "contrast", "elastic_transform",
                "pixelate", "jpeg_compression")  # fmt: skip
 """Our own transforms, one a picture at a level from 1 to 5; the paper takes MNIST-C and FMNIST-C."""
-CONVOLUTIONAL = Form(latent=8, channels=16)
-"""Our variant; the paper's is dense, with two latent dimensions."""
-UNCERTAIN = ("ambiguous", "adversarial", "corrupted", "invalid")
-SOFTMAX = {"Max. Softmax": max_softmax, "PCS": prediction_confidence, "DeepGini": deep_gini,
-           "Softmax Entropy": softmax_entropy}  # fmt: skip
-PASSES = {
-    "VR": variation_ratio,
-    "MS": mean_softmax,
-    "MI": mutual_information,
-    "PE": predictive_entropy,
-}
+VARIANT_PAIRS = sorted({(min(p), max(p)) for k in range(10) for p in ((k, (k + 1) % 10), (k, (k + 5) % 10))})
+"""Fifteen pairs, each class in three."""
+ALL_FOUR = ("cnn", "fc", "resnet", "densenet")
+SOFTMAX = {"Max. Softmax": softmax.max_softmax, "PCS": softmax.prediction_confidence,
+           "DeepGini": softmax.deep_gini, "Softmax Entropy": softmax.softmax_entropy}  # fmt: skip
+PASSES = {"VR": passes.variation_ratio, "MS": passes.mean_softmax,
+          "MI": passes.mutual_information, "PE": passes.predictive_entropy}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -118,7 +97,7 @@ class Settings:
 QUICK = Settings(10_000, (3_300, 2_000), 2_000, 2, {"cnn": (3, 32)}, {"cnn": 6}, 2, 5, 20)
 FULL = Settings(
     60_000, (20_000, 10_000), 10_000, 20,
-    {"cnn": (15, 128), "fc": (30, 128), "resnet": (10, 1000), "densenet": (15, 256), "linear": (30, 128)},
+    {"cnn": (15, 1000), "fc": (15, 1000), "resnet": (10, 1000), "densenet": (10, 1000), "linear": (30, 128)},
     {"cnn": 25, "fc": 25, "resnet": 6, "densenet": 6, "linear": 6}, 3, 5, 100, "cuda", 2500, 45, 20_000,
 )  # fmt: skip
 
@@ -135,25 +114,18 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, default=HERE / "cache")
     parser.add_argument("--tables", type=Path, default=HERE / "tables")
     parser.add_argument(
-        "--minutes", type=float, default=1e9, help="stop in time; run it again to go on"
-    )
-    parser.add_argument(
         "--stages", nargs="+", choices=["pictures", *ARCHITECTURES, "convolutional"],
         help="these alone, so that several processes share the work; pictures come first",
     )  # fmt: skip
     given = parser.parse_args()
     settings, kind = (QUICK, "quick") if given.quick else (FULL, "full")
-    until = time.monotonic() + 60 * given.minutes
     names = given.sets or (["fashion-mnist"] if given.quick else list(SETS))
     for name in names:
         study = Study(name, settings, given.cache, kind)
         more = [] if given.quick else ["convolutional"]
         for found in study.run(given.stages or [*settings.pool, *more]):
-            print(f"{found}", flush=True)
-            if time.monotonic() > until:
-                print("stopped in time; run the same command again to go on")
-                return
-    write_tables(given.cache / kind, given.tables / kind, names)
+            print(found, flush=True)
+    tables.write(given.cache / kind, given.tables / kind, names)
 
 
 class Study:
@@ -207,19 +179,21 @@ class Study:
         """The paper's dense autoencoders beside convolutional ones, as the networks at hand see their pictures."""
         if (self.cache / "variants.json").exists():
             return
-        fitted = self._fitted_pairs(2, CONVOLUTIONAL, self.how.together)
-        made = self._drawn(fitted, "convolutional", self.how.ambiguous[1], 0.25, seed=3)
+        fitted = self._fitted_pairs(1, CONVOLUTIONAL, self.how.together, pairs=VARIANT_PAIRS)
+        n = self.how.ambiguous[1] // 3
+        made = self._drawn(fitted, "convolutional", n, 0.25, seed=3)
+        dense = self.sets["disjoint"]
+        same = np.isin(dense["pair"] @ [10, 1], [10 * a + b for a, b in VARIANT_PAIRS])
+        dense = {k: v[same][:n] for k, v in dense.items() if k != "nothing"}
         rows = []
-        for variant, own in (("dense", self.sets["disjoint"]), ("convolutional", made)):
-            for mode in ("mixed", "nominal"):
-                seen = [self._seen(self._network(mode, a, 0), own["images"]) for a in self.how.pool]
-                each = [ambiguous_row(_softmax(s.output), own["labels"], own["probabilities"]) for s in seen]
-                means = {k: round(float(np.mean([e[k] for e in each])), 4) for k in each[0]}
-                rows.append({"autoencoders": variant, "training": mode, **means, **diversity(own["images"])})
-        nominal = diversity(self.tested)
-        rows.append({"autoencoders": "none: nominal pictures", **nominal})
+        for variant, own in (("dense, 2 latents", dense), ("convolutional, 8 latents", made)):
+            seen = [self._seen(self._network("mixed", a, 0), own["images"]) for a in ALL_FOUR if a in self.how.pool]
+            each = [ambiguous_row(_softmax(s.output), own["labels"], own["probabilities"]) for s in seen]
+            means = {k: round(float(np.mean([e[k] for e in each])), 4) for k in each[0]}
+            rows.append({"set": self.name, "pictures": variant, **means, **diversity(own["images"])})
+        rows.append({"set": self.name, "pictures": "nominal", **diversity(self.tested)})
+        write_side_by_side(self.cache / "side-by-side.png", dense, made)
         (self.cache / "variants.json").write_text(json.dumps(rows))
-        write_side_by_side(self.cache / "side-by-side.png", self.sets["disjoint"], made)
 
     @contextmanager
     def _timed(self, name: str) -> Iterator[None]:
@@ -233,10 +207,10 @@ class Study:
             np.save(file, make())
         return np.load(file)
 
-    def _fitted_pairs(self, count: int, form: Form, together: int | None = None) -> FittedPairs:
+    def _fitted_pairs(self, count: int, form: Form, together: int | None = None, **more: Any) -> FittedPairs:
         return fit_pairs(
             self.x, self.y, 10, autoencoders=count, form=form, device=self.how.device,
-            together=together, keep=self.cache / "autoencoders",
+            together=together, keep=self.cache / "autoencoders", **more,
         )  # fmt: skip
 
     def _ambiguous(self) -> dict[str, dict[str, np.ndarray]]:
@@ -316,29 +290,20 @@ class Study:
     ) -> dict[str, Any]:
         """Table I on all sets; for mixed training also table II."""
         network = self._network(mode, architecture, number)
-        sets = {
-            "nominal": self.tested,
-            **{k: self.sets[k]["images"] for k in ("shared", "disjoint")},
-        }
-        seen = {which: self._seen(network, images) for which, images in sets.items()}
-        nominal = _softmax(seen["nominal"].output)
-        table = {"nominal": one_class_row(nominal, self.truth)}
+        seen = {"nominal": self._seen(network, self.tested)}
+        table = {"nominal": one_class_row(_softmax(seen["nominal"].output), self.truth)}
         for which in ("shared", "disjoint"):
             own = self.sets[which]
-            table[which] = ambiguous_row(
-                _softmax(seen[which].output), own["labels"], own["probabilities"]
-            )
+            seen[which] = self._seen(network, own["images"])
+            p = _softmax(seen[which].output)
+            table[which] = ambiguous_row(p, own["labels"], own["probabilities"])
         if mode == "nominal":
             return {"table1": table, "table2": {}}
-        seen |= {
-            "corrupted": self._seen(network, self.corrupted),
-            "invalid": self._seen(network, self.invalid),
-        }
+        seen["corrupted"] = self._seen(network, self.corrupted)
+        seen["invalid"] = self._seen(network, self.invalid)
         with self._timed("attacks"):
             seen["adversarial"] = self._seen(network, self._attacked(network))
-        scores = {
-            name: self._scores(network, architecture, number, vaes, seen, name) for name in seen
-        }
+        scores = {k: self._scores(network, architecture, number, vaes, seen[k], k) for k in seen}
         found = {}
         for supervisor, clean in scores["nominal"].items():
             for which in ("shared", "disjoint", "adversarial", "corrupted", "invalid"):
@@ -355,25 +320,21 @@ class Study:
         for start in range(0, len(images), 2000):
             layers = network.layers(self._pixels(images[start : start + 2000])[:, None])
             logits.append(network.head(layers[-1]).cpu().numpy())
-            for name, layer in zip(
-                columns, (layers[0], layers[len(layers) // 2], layers[-1]), strict=True
-            ):
-                columns[name].append(
-                    (layer.mean((2, 3)) if layer.ndim == 4 else layer).cpu().numpy()
-                )
+            three = (layers[0], layers[len(layers) // 2], layers[-1])
+            for parts, layer in zip(columns.values(), three, strict=True):
+                parts.append((layer.mean((2, 3)) if layer.ndim == 4 else layer).cpu().numpy())
         named = {Layer(name).column: np.concatenate(parts) for name, parts in columns.items()}
         return _trace(np.concatenate(logits), {**named, Input().column: images})
 
     def _scores(
         self, network: Network, architecture: str, number: int, vaes: dict[str, VAE],
-        seen: Mapping[str, ModuleTrace], which: str,
+        here: ModuleTrace, which: str,
     ) -> dict[str, np.ndarray]:  # fmt: skip
         """All supervisors on one set; higher is riskier."""
-        here = seen[which]
         found = {name: risk(_softmax(here.output)) for name, risk in SOFTMAX.items()}
         with self._timed("passes"):
-            passes = self._passes(network, here.columns[Input().column])
-        found |= {f"MC-Dropout ({k})": risk(passes) for k, risk in PASSES.items()}
+            dropped = self._passes(network, here.columns[Input().column])
+        found |= {f"MC-Dropout ({k})": risk(dropped) for k, risk in PASSES.items()}
         if which != "adversarial":  # an attack on one network is none on the others
             with self._timed("members"):
                 members = self._members(architecture, number, here.columns[Input().column])
@@ -415,9 +376,9 @@ class Study:
             layers = (EARLY, MIDDLE, PENULTIMATE)
             self._fitted_now = {
                 "Dissector": Dissector(layers=layers, device=device, memory_mb=memory),
-                "DSA": DistanceSurprise(share=0.3, device=device, memory_mb=memory),
-                "LSA": LikelihoodSurprise(device=device, memory_mb=memory),
-                "MDSA": MahalanobisSurprise(device=device, memory_mb=memory),
+                "DSA": surprise.DistanceSurprise(share=0.3, device=device, memory_mb=memory),
+                "LSA": surprise.LikelihoodSurprise(device=device, memory_mb=memory),
+                "MDSA": surprise.MahalanobisSurprise(device=device, memory_mb=memory),
             }
             for name, supervisor in self._fitted_now.items():
                 with self._timed(f"fit {name}"):
@@ -529,11 +490,7 @@ def one_class_row(p: np.ndarray, labels: np.ndarray) -> dict[str, float]:
     """Table I of pictures with one right answer; entropy in bits."""
     best = np.argsort(-p, axis=1)[:, :2]
     top1, top2 = (best[:, 0] == labels).mean(), (best == labels[:, None]).any(axis=1).mean()
-    return {
-        "top1": float(top1),
-        "top2": float(top2),
-        "entropy": float(entropies(p).mean() / np.log(2)),
-    }
+    return {"top1": float(top1), "top2": float(top2), "entropy": float(entropies(p).mean() / np.log(2))}
 
 
 def ambiguous_row(p: np.ndarray, labels: np.ndarray, truth: np.ndarray) -> dict[str, float]:
@@ -584,92 +541,11 @@ def write_side_by_side(file: Path, left: Mapping[str, np.ndarray], right: Mappin
 
 def write_sheet(file: Path, images: np.ndarray, across: int = 16) -> None:
     """Pictures side by side, twice as large."""
-    tiles = np.pad(images, ((0, 0), (1, 1), (1, 1)), constant_values=96)
-    rows = [
-        np.concatenate(list(tiles[s : s + across]), axis=1) for s in range(0, len(tiles), across)
-    ]
+    missing = -len(images) % across
+    tiles = np.pad(images, ((0, missing), (1, 1), (1, 1)), constant_values=96)
+    rows = [np.concatenate(tiles[s : s + across], axis=1) for s in range(0, len(tiles), across)]
     sheet = np.concatenate(rows, axis=0)
     file.write_bytes(encode_png(np.kron(sheet, np.ones((2, 2), np.uint8))))
-
-
-def write_tables(cache: Path, tables: Path, names: list[str]) -> None:
-    """Ours beside the paper's: means over architectures and runs, with standard deviations."""
-    tables.mkdir(parents=True, exist_ok=True)
-    with (HERE / "paper.json").open() as file:
-        paper = json.load(file)
-    first, second = [], []
-    for name in names:
-        printed = PAPER_NAMES[name]
-        for mode in ("mixed", "nominal"):
-            found = [
-                json.loads(f.read_text()) for f in sorted((cache / name).glob(f"{mode}-*.json"))
-            ]
-            for which in ("nominal", "shared", "disjoint") if found else ():
-                row: dict[str, Any] = {
-                    "set": name,
-                    "training": mode,
-                    "test": which,
-                    "networks": len(found),
-                }
-                for measure in ("top1", "top2", "top_pair", "entropy"):
-                    values = [
-                        f["table1"][which][measure] for f in found if measure in f["table1"][which]
-                    ]
-                    row |= _cell(
-                        measure,
-                        values,
-                        paper["table1"].get(
-                            f"{printed}|{'nominal' if which == 'nominal' else 'ambiguous'}|{measure}"
-                        ),
-                    )
-                first.append(row)
-        found = [
-            json.loads(f.read_text())["table2"] for f in sorted((cache / name).glob("mixed-*.json"))
-        ]
-        for supervisor in dict.fromkeys(key.partition("|")[0] for f in found for key in f):
-            for which in ("shared", "disjoint", *UNCERTAIN[1:]):
-                values = [f[f"{supervisor}|{which}"] for f in found if f"{supervisor}|{which}" in f]
-                if values:
-                    asked = which if which in UNCERTAIN else "ambiguous"
-                    row = {
-                        "set": name,
-                        "supervisor": supervisor,
-                        "test": which,
-                        "networks": len(values),
-                    }
-                    second.append(
-                        row
-                        | _cell(
-                            "auc", values, paper["table2"].get(f"{supervisor}|{printed}|{asked}")
-                        )
-                    )
-    for file_name, rows in (("table1.csv", first), ("table2.csv", second)):
-        with (tables / file_name).open("w", newline="") as to:
-            writer = csv.DictWriter(to, list(dict.fromkeys(k for r in rows for k in r)))
-            writer.writeheader()
-            writer.writerows(rows)
-    near = [
-        abs(r["auc"] - r["auc_paper"])
-        for r in second
-        if r.get("auc_paper") is not None and r["test"] != "shared"
-    ]
-    if near:
-        print(
-            f"table II: {np.mean(np.array(near) <= 0.08):.0%} of {len(near)} cells within 0.08 of the paper"
-        )
-
-
-def _cell(name: str, values: list[float], paper: float | None) -> dict[str, Any]:
-    if not values:
-        return {}
-    mean, deviation = (
-        float(np.mean(values)),
-        float(np.std(values, ddof=1)) if len(values) > 1 else None,
-    )
-    return {
-        name: round(mean, 4), f"{name}_sd": None if deviation is None else round(deviation, 4),
-        f"{name}_paper": paper, f"{name}_difference": None if paper is None else round(mean - paper, 3),
-    }  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -88,11 +88,17 @@ class Form(NamedTuple):
     """Channels of the outer convolution; 0: layers are dense."""
 
 
+CONVOLUTIONAL = Form(latent=8, channels=16)
+"""Our variant, with sharper and more diverse pictures."""
+
+
 class _Maps(nn.Module):
     """From rows of pixels to maps that convolutions of many networks read, or back: (networks, rows,
     values) is (rows, networks x channels, height, width)."""
 
-    def __init__(self, networks: int, channels: int, height: int, width: int, *, back: bool) -> None:
+    def __init__(
+        self, networks: int, channels: int, height: int, width: int, *, back: bool
+    ) -> None:
         super().__init__()
         self.form, self.back = (networks, channels, height, width), back
 

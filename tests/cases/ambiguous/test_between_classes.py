@@ -6,9 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from roadworthy.cases.ambiguous.between_classes import ACROSS, ALONG, GRID, _centres, fit_pairs
 from roadworthy.data.samples import load
+from roadworthy.generative.raae import CONVOLUTIONAL, PairAutoencoders, _Frame
 
 SHAPE = (24, 28)  # not square
 TROUSERS, DRESS = 1, 3
@@ -81,6 +83,26 @@ def test_one_autoencoder_alone_decodes_as_among_the_others(fitted):
     for row in range(len(part.pairs)):
         assert np.allclose(part.one(row).decode(z[row : row + 1])[0], together[row], atol=1e-5)
         assert np.allclose(part.one(row).second_class(z[row : row + 1])[0], labels[row], atol=1e-5)
+
+
+def test_convolutional_autoencoders_take_images_of_any_size_and_colour(tmp_path):
+    images, labels = pictures(300)
+    colour = np.stack([images[:, 1:], images[:, 1:] // 2, images[:, 1:]], axis=-1)  # 23 x 28 x 3
+    found = fit_pairs(
+        colour, labels, 3, pairs=[(0, 1), (0, 2)], autoencoders=1, epochs=2, form=CONVOLUTIONAL
+    )
+    part = found.parts[0]
+    z = np.random.default_rng(0).normal(size=(2, 4, CONVOLUTIONAL.latent))
+    together = part.decode(z)
+    assert together.shape == (2, 4, 23 * 28 * 3)
+    for row in (0, 1):
+        assert np.allclose(part.one(row).decode(z[row : row + 1])[0], together[row], atol=1e-5)
+    again = PairAutoencoders.from_arrays(part.arrays())
+    assert np.allclose(again.decode(z), together, atol=1e-6)
+    assert np.allclose(again.second_class(z), part.second_class(z), atol=1e-6)
+    frames = [_Frame((23, 28, 3), back=back) for back in (False, True)]
+    rows = torch.as_tensor(colour[:5].reshape(1, 5, -1).astype(np.float32))
+    assert torch.equal(frames[1](frames[0](rows)), rows)
 
 
 def test_training_is_kept_and_found_again(tmp_path):

@@ -37,24 +37,28 @@ def ambiguous(
     pairs: list[list[str | int]] | None = None,
     autoencoders: int = 2,
     delta_max: float = 0.25,
-    epochs: int = 80,
+    epochs: int | None = None,
+    convolutional: bool = False,
     device: str = "cpu",
 ) -> Dataset:
     """Images between two classes, drawn from two-class autoencoders, with the probabilities of both classes as label."""
-    if autoencoders < 1 or epochs < 1 or not 0 < delta_max <= 1:
+    if autoencoders < 1 or (epochs is not None and epochs < 1) or not 0 < delta_max <= 1:
         raise ValueError(
             f"autoencoders {autoencoders}, epochs {epochs} and delta_max {delta_max:g} were found; "
             "1 or more, 1 or more, and above 0 to 1 were expected"
         )
     names = data.classes or tuple(map(str, range(int(np.asarray(data.targets).max()) + 1)))
     chosen = _pairs(pairs, names)
-    made = (data.fingerprint, chosen, autoencoders, delta_max, epochs, device, drawing[:2])
+    made = (data.fingerprint, chosen, autoencoders, delta_max, epochs, convolutional, device)
+    made = (*made, drawing[:2])
     key = hashlib.blake2b(repr(made).encode(), digest_size=8).hexdigest()
     file = drawing.keep / f"ambiguous-{key}.npz"
     if not file.exists():
+        from roadworthy.generative.raae import CONVOLUTIONAL, Form  # torch is needed here alone
+
         fitted = fit_pairs(
             *_pictures(data), len(names), pairs=chosen, autoencoders=autoencoders, epochs=epochs,
-            seed=drawing.seed, device=device, names=names, keep=drawing.keep,
+            form=CONVOLUTIONAL if convolutional else Form(), seed=drawing.seed, device=device, names=names, keep=drawing.keep,
             together=TOGETHER if device == "cpu" else None, progress=drawing.progress,
         )  # fmt: skip
         cases = fitted.draw(drawing.n, np.random.default_rng(drawing.seed), delta_max=delta_max)
