@@ -22,6 +22,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -142,14 +143,15 @@ def _coders(networks: int, shape: tuple[int, ...], form: Form) -> tuple[nn.Modul
     inward, outward = _Frame(shape, back=False), _Frame(shape, back=True)
     high, wide = inward.sides
     few, more, inner = form.channels, 2 * form.channels, high * wide // 16
-    sizes = {"kernel_size": 4, "stride": 2, "padding": 1, "groups": networks}
+    halving = partial(nn.Conv2d, kernel_size=4, stride=2, padding=1, groups=networks)
+    doubling = partial(nn.ConvTranspose2d, kernel_size=4, stride=2, padding=1, groups=networks)
     colours = inward.colours
     encoder = nn.Sequential(
         inward,
         _Maps(networks, colours, high, wide, back=False),
-        nn.Conv2d(networks * colours, networks * few, **sizes),
+        halving(networks * colours, networks * few),
         _Unit(),
-        nn.Conv2d(networks * few, networks * more, **sizes),
+        halving(networks * few, networks * more),
         _Maps(networks, more, high // 4, wide // 4, back=True),
         _Unit(),
         _Dense(networks, more * inner, form.hidden),
@@ -160,9 +162,9 @@ def _coders(networks: int, shape: tuple[int, ...], form: Form) -> tuple[nn.Modul
         _Dense(networks, form.latent, more * inner),
         _Unit(),
         _Maps(networks, more, high // 4, wide // 4, back=False),
-        nn.ConvTranspose2d(networks * more, networks * few, **sizes),
+        doubling(networks * more, networks * few),
         _Unit(),
-        nn.ConvTranspose2d(networks * few, networks * colours, **sizes),
+        doubling(networks * few, networks * colours),
         _Maps(networks, colours, high, wide, back=True),
         outward,
     )

@@ -49,8 +49,9 @@ def ambiguous(
         )
     names = data.classes or tuple(map(str, range(int(np.asarray(data.targets).max()) + 1)))
     chosen = _pairs(pairs, names)
-    made = (data.fingerprint, chosen, autoencoders, delta_max, epochs, convolutional, device)
-    made = (*made, drawing[:2])
+    made = (
+        data.fingerprint, chosen, autoencoders, delta_max, epochs, convolutional, device, drawing[:2]
+    )  # fmt: skip
     key = hashlib.blake2b(repr(made).encode(), digest_size=8).hexdigest()
     file = drawing.keep / f"ambiguous-{key}.npz"
     if not file.exists():
