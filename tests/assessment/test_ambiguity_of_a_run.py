@@ -139,7 +139,9 @@ def test_a_run_names_the_pairs_that_produced_nothing_and_why(done: Run) -> None:
     few = (
         "no case between sandal and bag; boot and bag: bag has 10 images; 50 or more were expected"
     )
-    assert said == [f"between: {few}", f"between: {DRAWN}"]
+    assert said[:2] == [f"between: {few}", f"between: {DRAWN}"]
+    (place,) = done.record.sections["ambiguity"].places
+    assert f"at best {place.best:.1%} of the answers can be right" in said[2] and place.drawn
 
 
 def test_the_report_says_what_should_be_answered_and_shows_cases(done: Run) -> None:
@@ -226,7 +228,7 @@ BAD = {
     "unknown class": ("epochs: 40", "pairs: [[sandal, boots]]", "'boots' is none of the 3 classes"),
     "one class": ("epochs: 40", "pairs: [[boot, boot]]", "two classes were expected"),
     "unknown key": ("epochs: 40", "epoch: 40", "no parameter 'epoch' (did you mean 'epochs'?)"),
-    "no epoch": ("epochs: 40", "epochs: 0", "epochs 0 and delta_max 0.25 were found; 1 or more"),
+    "no epoch": ("epochs: 40", "epochs: 0", "autoencoders is 2 and epochs 0; 1 or more were expected"),
     "no GPU": ("epochs: 40", "device: cuda", "torch finds no GPU; write device: cpu"),
     "n of noise": ("source: ambiguous, n: 60, parameters: {epochs: 40}", "source: blank, n: 60",
                    "belongs to a source that learns: ambiguous"),
@@ -300,8 +302,20 @@ def test_votes_are_the_truth_of_a_measure_and_move_with_the_order_of_classes(fol
     places = done.record.sections["ambiguity"].places
     assert [(p.circumstance, p.level) for p in places] == [("", None), ("noise", 1), ("noise", 2)]
     assert places[0].split == int((votes.max(axis=1) / votes.sum(axis=1) <= 0.75).sum())
+    two = (votes > 0).sum(axis=1) >= 2  # one class has no pair
+    assert 0 < two.sum() < len(two) and not places[0].drawn
+    assert places[0].found["top_pair"].value == pytest.approx(np.mean(np.array(right)[two]))
     assert {c.id: c.status for c in done.record.claims} == {"A": "met", "B": "met"}
     assert any("votes a sample (votes.csv)" in note for note in done.record.notes)
+
+
+@pytest.mark.parametrize(
+    "limit", ["overconfident: {min: 0.4}", "label_distance: {min: 0.1}", "top_pair: {max: 0.5}"]
+)
+def test_a_limit_that_calls_good_what_is_bad_is_refused(folder: Path, limit: str) -> None:
+    claim = f"claims: [{{id: A, {limit}, circumstance: between}}]\nexecution:"
+    with pytest.raises(SpecError, match="so a claim limits it from"):
+        assess(spec(folder, ("execution:", claim)), workers=1)
 
 
 def test_no_picture_leaves_private_data(folder: Path, done: Run) -> None:

@@ -158,6 +158,7 @@ def test_supervisors_that_do_not_apply_leave_a_sentence(tmp_path):
         ("{conditions: [site_b]}", "no cases to label under 'site_b'"),
         ("{conditions: [later]}", "no cases to label under 'later'"),
         ("{conditions: [noise], without: [grey]}", "under 'grey'; known: noise"),
+        ("{conditions: [clean, noise], without: [noise, clean]}", "names every condition"),
         ("{budget: 10}", "less than 1"),
         ("0.1", "takes keys; write prioritisation: {without: [ambiguous], budget: 0.1}"),
     ],

@@ -67,6 +67,8 @@ class SplitLabels:
         assert here.outputs is not None and here.predicted is not None and here.truth is not None
         if quantity != OVERCONFIDENT:
             outputs = np.where((here.predicted >= 0)[:, None], here.outputs, np.nan)
+            if quantity == "top_pair":
+                return self._top_pair(outputs, seed)
             if quantity in OF_DISTRIBUTIONS:
                 scored = get("measures", quantity).build(outputs, self.labels)
             else:
@@ -78,6 +80,14 @@ class SplitLabels:
             Scored.proportion(1.0 - sure, better="lower"), groups, quantity, here.about, seed=seed
         )
         return found if len(sure) else replace(found, reason="no label is split")
+
+    def _top_pair(self, outputs: np.ndarray, seed: int) -> Evidence:
+        """Among labels of two classes or more: one class has no pair."""
+        here, two = self.here, np.sort(self.labels, axis=1)[:, -2] > 0
+        scored = get("measures", "top_pair").build(outputs[two], self.labels[two])
+        groups = None if here.groups is None else here.groups[two]
+        found = evidence_of(scored, groups, "top_pair", here.about, seed=seed)
+        return found if two.any() else replace(found, reason="every label is of one class")
 
     def calibration(self) -> tuple[list[CalibrationBin], float]:
         """Answer and label probability by bin, and the calibration error; no answer has an error of 1."""

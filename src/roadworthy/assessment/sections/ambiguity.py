@@ -24,6 +24,7 @@ from roadworthy.assessment.observations import Observations, Seen
 from roadworthy.assessment.run_folder import small_png
 from roadworthy.assessment.section import ClaimPlace, Result, Results, Section, evidence_at, nothing
 from roadworthy.claims import Quantity
+from roadworthy.data.samples import DRAWN
 from roadworthy.data.values import CLASS_SCORES, IMAGE, Unreadable, probabilities
 from roadworthy.execution.plan import Plan
 from roadworthy.finding import Evidence
@@ -38,9 +39,10 @@ from roadworthy.store.record import Record as RunRecord
 SHEET = 24
 """Cases of the sample sheet."""
 MEANINGS = {
-    "top_1": "the share of cases whose highest score is that of the label, drawn from its distribution.",
+    "top_1": "the share of cases whose highest score is that of the hard label.",
     "top_2": "the share of cases whose label is among the two highest scores.",
-    "top_pair": "the share of cases whose two highest scores are the two most probable classes of the label.",
+    "top_pair": "the share of cases whose two highest scores are the two most probable classes of the label, "
+    "among labels of two classes or more.",
     "expected_accuracy": "the mean probability that labels give the answered class.",
     "answer_entropy": "the mean entropy of the answers, in bits.",
     "label_distance": "the mean total variation distance between answer and label.",
@@ -55,7 +57,8 @@ class SplitRecord(RecordPart):
     level: Number = None
     n: int
     split: int = Field(description="Cases whose label gives no class more than 75%")
-    best: float = Field(description="Best possible accuracy: the mean highest label probability")
+    best: float = Field(description="The mean highest label probability")
+    drawn: bool = Field(False, description="Hard labels are draws, so `best` is the best accuracy")
     label_entropy: float = Field(description="Mean entropy of the labels, in bits")
     found: dict[str, StoredFinding] = Field(description="By quantity")
     calibration_error: float = Field(description="Against the labels' distributions")
@@ -84,6 +87,7 @@ def _quantity(name: str) -> Quantity:
         high=math.inf if name == "answer_entropy" else 1.0,
         style="plain" if name in plain else "percent",
         of=CLASS_SCORES.name,
+        one_way=name != "answer_entropy",
         is_measure=name in OF_DISTRIBUTIONS,
     )
 
@@ -100,8 +104,15 @@ class Ambiguity(Section):
     def analyse(self, plan: Plan, observed: Observations, results: Results) -> Result:
         """Every condition whose data has label probabilities, and a sheet of cases."""
         every = [o for o in (observed.clean, *observed.others) if o.label_probabilities is not None]
-        places = [_place(SplitLabels(o), plan) for o in every]
+        roles = {s.observed.about: s.condition.role for s in observed.seen}
+        places = [_place(SplitLabels(o), plan, roles[o.about]) for o in every]
         record, files = AmbiguityRecord(places=places), dict[str, Callable[[Path], None]]()
+        notes = [
+            f"{p.name}: labels are drawn from distributions; at best {p.best:.1%} of the answers can be right. A wrong "
+            "answer there need not be a mistake (section Ambiguity)"
+            for p in places
+            if p.drawn and p.split
+        ]
         shown = [] if plan.spec.media == "none" else _chosen(plan, observed.seen)
         for number, (seen, row) in enumerate(shown):
             image = plan.data[seen.condition.role].inputs[row : row + 1][0]
@@ -110,7 +121,7 @@ class Ambiguity(Section):
                 record.sheet[-1].original = f"ambiguity/{number:02d}.png"
                 record.sheet[-1].height, record.sheet[-1].width = np.shape(image)[:2]
                 files[f"ambiguity/{number:02d}.png"] = functools.partial(_write, small_png(image))
-        return Result(record, files=files)
+        return Result(record, files=files, notes=notes)
 
     def evidence(
         self, claim: ClaimSpec, plan: Plan, observed: Observations, result: Result
@@ -147,7 +158,7 @@ class Ambiguity(Section):
         ]
 
 
-def _place(cases: SplitLabels, plan: Plan) -> SplitRecord:
+def _place(cases: SplitLabels, plan: Plan, role: str) -> SplitRecord:
     here, labels = cases.here, cases.labels
     bins, error = cases.calibration()
     found = {name: cases.evidence(name, seed=plan.spec.seed) for name in MEANINGS}
@@ -157,6 +168,7 @@ def _place(cases: SplitLabels, plan: Plan) -> SplitRecord:
         n=len(here),
         split=int(cases.split.sum()),
         best=float(labels.max(axis=1).mean()),
+        drawn=DRAWN in plan.data[role].notes,
         label_entropy=float(entropy_bits(labels).mean()),
         found={name: finding_of(e, here, plan.spec.confidence) for name, e in found.items()},
         calibration_error=error,
@@ -178,9 +190,7 @@ def _said(place: SplitRecord) -> str:
 def _table(record: AmbiguityRecord) -> Table:
     columns = [
         Column("Condition", number=False),
-        Column(
-            "Top-1", title="the highest score is that of the label, drawn from its distribution"
-        ),
+        Column("Top-1", title="the highest score is that of the hard label"),
         Column("Top-2", title="the label is among the two highest", rank=1),
         Column("Top pair", title="the two highest are the label's two most probable classes"),
         Column("Entropy", title="mean entropy of the answers, in bits"),
@@ -192,7 +202,7 @@ def _table(record: AmbiguityRecord) -> Table:
     rows = []
     for p in record.places:
         should = {
-            "top_1": f"best possible {p.best:.1%}",
+            "top_1": f"best possible {p.best:.1%}" if p.drawn else "",
             "top_2": "",
             "top_pair": "should be 100%",
             "answer_entropy": f"should be {p.label_entropy:.2f}",

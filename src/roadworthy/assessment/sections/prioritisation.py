@@ -91,6 +91,9 @@ class Prioritisation(Section):
                 if name not in known:
                     said = f"no cases to label under {name!r}{did_you_mean(name, known)}; known: "
                     raise plan.spec.error(("prioritisation", key, i), said + ", ".join(known))
+        if not set(spec.conditions or usable) - set(spec.without):
+            said = "names every condition, so that no label would be of use; leave one out"
+            raise plan.spec.error(("prioritisation", "without"), said)
 
     def analyse(self, plan: Plan, observed: Observations, results: Results) -> Result:
         """Every order for both aims, and areas on parts of the cases."""

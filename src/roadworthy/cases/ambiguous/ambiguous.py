@@ -42,11 +42,12 @@ def ambiguous(
     device: str = "cpu",
 ) -> Dataset:
     """Images between two classes, drawn from two-class autoencoders, with the probabilities of both classes as label."""
-    if autoencoders < 1 or (epochs is not None and epochs < 1) or not 0 < delta_max <= 1:
+    if autoencoders < 1 or (epochs is not None and epochs < 1):
         raise ValueError(
-            f"autoencoders {autoencoders}, epochs {epochs} and delta_max {delta_max:g} were found; "
-            "1 or more, 1 or more, and above 0 to 1 were expected"
+            f"autoencoders is {autoencoders} and epochs {epochs}; 1 or more were expected"
         )
+    if not 0 < delta_max <= 1:
+        raise ValueError(f"delta_max is {delta_max:g}; above 0 and up to 1 was expected")
     names = data.classes or tuple(map(str, range(int(np.asarray(data.targets).max()) + 1)))
     chosen = _pairs(pairs, names)
     made = (
