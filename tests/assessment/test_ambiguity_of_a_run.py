@@ -309,6 +309,34 @@ def test_votes_are_the_truth_of_a_measure_and_move_with_the_order_of_classes(fol
     assert any("votes a sample (votes.csv)" in note for note in done.record.notes)
 
 
+def test_votes_go_with_filters_and_with_answers_that_are_classes_alone(folder: Path) -> None:
+    labels = np.load(folder / "test.npz")["labels"]
+    rng = np.random.default_rng(1)
+    votes = rng.integers(0, 3, (len(labels), 3)) + np.eye(3, dtype=int)[labels]
+    lines = [f"{i},{','.join(map(str, row))}" for i, row in enumerate(votes)]
+    (folder / "shared.csv").write_text("\n".join(["id,sandal,boot,bag", *lines]) + "\n")
+    site = [f"{i},{'ab'[i % 2]}" for i in range(len(labels))]
+    (folder / "sites.csv").write_text("\n".join(["id,site", *site]) + "\n")
+    (folder / "sure.py").write_text(SUBJECT.replace("* 40", "* 1e9"))
+    text = """
+name: filtered
+subject: {task: classification, python: sure.py:predict, version: "1", classes: [sandal, boot, bag]}
+data:
+  test: {npz: test.npz, votes: shared.csv, metadata: sites.csv, classes: [sandal, boot, bag]}
+circumstances:
+  site_b: {where: {site: b}}
+claims: [{id: A, overconfident: {max: 0.5}}]
+"""
+    done = assess(Assessment.parse(text, folder / "filtered.yaml"), workers=1)
+    places = done.record.sections["ambiguity"].places
+    assert [p.circumstance for p in places] == ["", "site_b"]
+    assert (
+        places[0].found["answer_entropy"].reason == "the answers are classes without probabilities"
+    )
+    assert math.isfinite(places[0].found["top_1"].value)
+    assert done.record.claims[0].status == "inconclusive"
+
+
 @pytest.mark.parametrize(
     "limit", ["overconfident: {min: 0.4}", "label_distance: {min: 0.1}", "top_pair: {max: 0.5}"]
 )

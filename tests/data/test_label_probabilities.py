@@ -161,6 +161,7 @@ def test_images_without_labels_get_them_from_the_votes(tmp_path: Path) -> None:
         ("id,annotator,label\na,x,cta\n", "line 2: the label 'cta' is none of the 2 classes"),
         ("id,annotator,label\na,x,\n", "line 2: the label is empty"),
         ("id,cat,dog\na,1,2\nb,0,0\nc,1,1\n", "line 3: the votes for 'b' sum to 0"),
+        ("id,cat,dog\na,1,2\na,1,0\n", "line 3: votes on 'a' stand in line 2 already"),
         ("sample,cat,dog\na,1,2\n", "votes.csv has no column 'id'"),
     ],
 )  # fmt: skip

@@ -113,5 +113,13 @@ def test_an_answer_too_far_from_its_label_fails_if_a_tolerance_is_given() -> Non
 
 
 def test_labels_over_other_classes_than_the_scores_are_refused() -> None:
-    with pytest.raises(ValueError, match="over 3 classes, and outputs have 2 scores"):
-        top_pair(np.array([[0.5, 0.5]]), np.array([[0.5, 0.5, 0.0]]))
+    with pytest.raises(ValueError, match="over 2 classes, and outputs have 3 scores"):
+        top_pair(np.array([[0.5, 0.5, 0.0]]), np.array([[0.5, 0.5]]))
+
+
+def test_a_class_that_the_subject_lacks_has_no_probability() -> None:
+    logits, labels = np.array([[2.0, 0.0], [0.0, 3.0]]), np.array([[0.5, 0.2, 0.3], [0, 0.5, 0.5]])
+    p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    padded = np.hstack([p, np.zeros((2, 1))])
+    for measure in (top_pair, expected_accuracy, label_distance, answer_entropy):
+        assert measure(logits, labels).value() == pytest.approx(measure(padded, labels).value())

@@ -10,12 +10,13 @@ bins of the highest probability of an answer, the mean of that probability with 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
-from roadworthy.analysis.classification import confidences
+from roadworthy.analysis.classification import confidences, no_confidence
 from roadworthy.analysis.observed import Observed
 from roadworthy.analysis.performance import evidence_of
 from roadworthy.finding import Evidence
@@ -63,6 +64,18 @@ class SplitLabels:
 
     def evidence(self, quantity: str, *, seed: int = 0) -> Evidence:
         """A measure of labels or distributions, or the share of confident answers to split labels."""
+        found = self._evidence(quantity, seed)
+        hard = quantity not in ("top_1", "expected_accuracy") and no_confidence(self.confidences)
+        if not hard or found.reason:
+            return found
+        return replace(found, value=math.nan, reason=hard)
+
+    @property
+    def confidences(self) -> np.ndarray:
+        """The highest probability of each answer; NaN without one."""
+        return confidences(self.here.outputs, self.here.predicted)
+
+    def _evidence(self, quantity: str, seed: int) -> Evidence:
         here = self.here
         assert here.outputs is not None and here.predicted is not None and here.truth is not None
         if quantity != OVERCONFIDENT:
@@ -74,7 +87,7 @@ class SplitLabels:
             else:
                 scored = top_k(outputs, here.truth, k={"top_1": 1, "top_2": 2}[quantity])
             return evidence_of(scored, here.groups, quantity, here.about, seed=seed)
-        sure = confidences(here.outputs, here.predicted)[self.split] >= CONFIDENT
+        sure = ~(self.confidences[self.split] < CONFIDENT)  # silence improves no figure
         groups = None if here.groups is None else here.groups[self.split]
         found = evidence_of(
             Scored.proportion(1.0 - sure, better="lower"), groups, quantity, here.about, seed=seed
@@ -91,7 +104,7 @@ class SplitLabels:
 
     def calibration(self) -> tuple[list[CalibrationBin], float]:
         """Answer and label probability by bin, and the calibration error; no answer has an error of 1."""
-        sure = confidences(self.here.outputs, self.here.predicted)
+        sure = self.confidences
         known = np.flatnonzero(~np.isnan(sure))
         true = self.labels[known, np.asarray(self.here.predicted)[known]]
         bins = calibration_bins(sure[known], true)

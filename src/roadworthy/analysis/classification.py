@@ -70,7 +70,7 @@ def calibrated(observed: Observed) -> Evidence:
         np.asarray(observed.predicted == observed.truth),
     )
     bounds = functools.partial(calibration_error_interval, sure, right, observed.groups)
-    value, n, reason = calibration_error(sure, right), len(observed), _hard(sure)
+    value, n, reason = calibration_error(sure, right), len(observed), no_confidence(sure)
     found = Evidence(
         "ece", observed.about, value, n, "lower", lambda c, s: bounds(confidence=c, sided=s)
     )
@@ -104,11 +104,13 @@ def _ranked(observed: Observed, true: np.ndarray, place: int, name: str) -> Evid
     none = f"{'every' if true.any() else 'no'} case is of class {name}"
     return replace(
         found,
-        reason=none if found.reason else _hard(confidences(observed.outputs, observed.predicted)),
+        reason=none
+        if found.reason
+        else no_confidence(confidences(observed.outputs, observed.predicted)),
     )
 
 
-def _hard(sure: np.ndarray) -> str:
+def no_confidence(sure: np.ndarray) -> str:
     """Why nothing can be said of answers that are classes alone."""
     hard = (sure == 1).any() and not (sure < 1).any()
     return "the answers are classes without probabilities" if hard else ""

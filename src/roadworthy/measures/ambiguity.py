@@ -107,12 +107,19 @@ def _compared(outputs: Rows, targets: Rows) -> _Compared:
         labels = np.eye(width or int(places.max(initial=0)) + 1)[places]
     if not scores.answered.any():
         return _Compared(np.zeros(labels.shape), scores.answered, labels)
-    if width != labels.shape[1]:
+    known = np.where(scores.answered[:, None], scores.values, 0.0).astype(np.float64)
+    if width < labels.shape[1]:  # a class that the subject does not know has no probability
+        lacking = np.zeros((len(known), labels.shape[1] - width))
+        return _Compared(
+            np.hstack([probabilities(known), lacking]) * scores.answered[:, None],
+            scores.answered,
+            labels,
+        )
+    if width > labels.shape[1]:
         raise ValueError(
             f"labels are distributions over {labels.shape[1]} classes, and outputs have {width} scores; "
             "name all classes, in their order, under classes"
         )
-    known = np.where(scores.answered[:, None], scores.values, 0.0).astype(np.float64)
     return _Compared(known, scores.answered, labels)
 
 

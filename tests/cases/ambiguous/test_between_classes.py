@@ -126,8 +126,15 @@ def test_a_class_with_few_images_and_rejected_pairs_are_named():
     if (0, 1) in found.nothing:
         assert "rejected" in found.nothing[0, 1]
     nothing = fit_pairs(images[keep], labels[keep], 3, pairs=[(0, 2)], autoencoders=1, epochs=1)
-    with pytest.raises(ValueError, match="no case can be made.*class 2 has 10 images"):
+    with pytest.raises(ValueError, match=r"no case can be made.*class 2 has 10 images"):
         nothing.draw(10, np.random.default_rng(0))
+
+
+def test_floats_beyond_white_are_refused():
+    images, labels = pictures(200)
+    standard = (images - images.mean()) / images.std()
+    with pytest.raises(ValueError, match="from 0 to 1 was expected"):
+        fit_pairs(standard, labels, 3, pairs=[(0, 1)], epochs=1)
 
 
 def test_images_without_height_and_width_are_refused():

@@ -104,8 +104,7 @@ class Ambiguity(Section):
     def analyse(self, plan: Plan, observed: Observations, results: Results) -> Result:
         """Every condition whose data has label probabilities, and a sheet of cases."""
         every = [o for o in (observed.clean, *observed.others) if o.label_probabilities is not None]
-        roles = {s.observed.about: s.condition.role for s in observed.seen}
-        places = [_place(SplitLabels(o), plan, roles[o.about]) for o in every]
+        places = [_place(SplitLabels(o), plan) for o in every]
         record, files = AmbiguityRecord(places=places), dict[str, Callable[[Path], None]]()
         notes = [
             f"{p.name}: labels are drawn from distributions; at best {p.best:.1%} of the answers can be right. A wrong "
@@ -158,7 +157,7 @@ class Ambiguity(Section):
         ]
 
 
-def _place(cases: SplitLabels, plan: Plan, role: str) -> SplitRecord:
+def _place(cases: SplitLabels, plan: Plan) -> SplitRecord:
     here, labels = cases.here, cases.labels
     bins, error = cases.calibration()
     found = {name: cases.evidence(name, seed=plan.spec.seed) for name in MEANINGS}
@@ -168,7 +167,7 @@ def _place(cases: SplitLabels, plan: Plan, role: str) -> SplitRecord:
         n=len(here),
         split=int(cases.split.sum()),
         best=float(labels.max(axis=1).mean()),
-        drawn=DRAWN in plan.data[role].notes,
+        drawn=DRAWN in plan.data[here.role].notes,
         label_entropy=float(entropy_bits(labels).mean()),
         found={name: finding_of(e, here, plan.spec.confidence) for name, e in found.items()},
         calibration_error=error,
@@ -178,6 +177,8 @@ def _place(cases: SplitLabels, plan: Plan, role: str) -> SplitRecord:
 
 def _said(place: SplitRecord) -> str:
     """What answers should be like, and what they are."""
+    if place.found["answer_entropy"].reason:
+        return f"{place.name}: {place.split:,} of {place.n:,} labels are split; {place.found['answer_entropy'].reason}."
     said = (
         f"{place.name}: {place.split:,} of {place.n:,} labels are split. Answers should have {place.label_entropy:.2f} bits "
         f"of entropy, as the labels have, and a highest probability near {place.best:.0%}. They have "

@@ -48,6 +48,11 @@ def ambiguous(
         )
     if not 0 < delta_max <= 1:
         raise ValueError(f"delta_max is {delta_max:g}; above 0 and up to 1 was expected")
+    if data.input_kind is not IMAGE or data.target_kind is not LABEL:
+        target = data.target_kind.name if data.target_kind else "no target"
+        raise ValueError(
+            f"ambiguous learns from images with class labels; {data.name} has {data.input_kind.name} and {target}"
+        )
     names = data.classes or tuple(map(str, range(int(np.asarray(data.targets).max()) + 1)))
     chosen = _pairs(pairs, names)
     made = (
@@ -84,11 +89,6 @@ def ambiguous(
 
 def _pictures(data: Dataset) -> tuple[np.ndarray, np.ndarray]:
     """Images of one size, and their labels; images that cannot be read are left out."""
-    if data.input_kind is not IMAGE or data.target_kind is not LABEL:
-        target = data.target_kind.name if data.target_kind else "no target"
-        raise ValueError(
-            f"ambiguous learns from images with class labels; {data.name} has {data.input_kind.name} and {target}"
-        )
     items, labels = data.inputs[:], np.asarray(data.targets)
     rows = [
         i for i, item in enumerate(items) if not isinstance(item, Unreadable) and labels[i] >= 0

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from roadworthy.data.samples import drawn_labels
+from roadworthy.subject.trace import partial_name
 
 if TYPE_CHECKING:  # torch is loaded when autoencoders are trained, not when components are listed
     from roadworthy.generative.raae import Form, PairAutoencoders
@@ -54,7 +55,7 @@ class AmbiguousCases:
     pair: np.ndarray
     """(cases, 2): the classes between which each lies."""
     autoencoder: np.ndarray
-    """Which autoencoder made it, by its number among those accepted."""
+    """Which autoencoder made it, by its number among all that are accepted."""
     nothing: dict[Pair, str] = field(default_factory=dict)
     """Pairs that produced no case, and why."""
 
@@ -128,7 +129,8 @@ class FittedPairs:
         nothing: dict[Pair, str],
     ) -> AmbiguousCases:
         images, probabilities, pairs, numbers = [], [], [], []
-        for number, ((at, row), count) in enumerate(wanted.items()):
+        every = [place for places in self.accepted().values() for place in places]
+        for (at, row), count in wanted.items():
             if not count:
                 continue
             part = self.parts[at]
@@ -141,7 +143,7 @@ class FittedPairs:
             table[:, first_class], table[:, second_class] = 1 - second, second
             probabilities.append(table)
             pairs.append(np.tile(part.pairs[row], (count, 1)))
-            numbers.append(np.full(count, number))
+            numbers.append(np.full(count, every.index((at, row))))
         order = rng.permutation(sum(map(len, images)))
         columns = (images, probabilities, pairs, numbers)
         joined = [np.concatenate(parts)[order] for parts in columns]
@@ -178,6 +180,10 @@ def fit_pairs(
     if images.dtype.kind not in "uf" or images.ndim < 3:
         raise ValueError(
             f"images are {images.dtype} of shape {images.shape}; images (n, height, width, …) were expected"
+        )
+    if images.dtype.kind == "f" and (images.min() < 0 or images.max() > 1):
+        raise ValueError(
+            f"images are floats from {images.min():.3g} to {images.max():.3g}; from 0 to 1 was expected"
         )
     called = tuple(names or (f"class {c}" for c in range(classes)))
     counts = np.bincount(labels, minlength=classes)
@@ -235,7 +241,7 @@ def _name(block: Sequence[Pair]) -> str:
 def keep_arrays(file: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """Write an npz file under a temporary name first, so that a file that is there is whole."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    half = file.with_suffix(".tmp")
+    half = partial_name(file)
     with half.open("wb") as to:
         np.savez(to, **arrays)  # type: ignore[arg-type]
     half.rename(file)

@@ -170,6 +170,14 @@ def _votes(
     """The votes by row and class, and the classes: of a table with a row a vote (id, annotator,
     label), or with a column a class that counts them."""
     single = {"annotator", "label"} <= set(table.columns)
+    first: dict[str, int] = {}
+    for row, name in enumerate(() if single else table["id"]):
+        if name in first:
+            before = table.lines[first[name]]
+            raise DataError(
+                f"{_line(table, row)}: votes on {name!r} stand in line {before} already"
+            )
+        first[name] = row
     words = table["label"] if single else list(table.without(["id"]))
     if single and "" in words:
         raise DataError(f"{_line(table, words.index(''))}: the label is empty; leave the row out")
