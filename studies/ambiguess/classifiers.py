@@ -52,12 +52,9 @@ class Residual(nn.Module):
     def __init__(self, inner: int, outer: int, stride: int) -> None:
         super().__init__()
         self.way = nn.Sequential(
-            nn.Conv2d(inner, outer, 3, stride, 1, bias=False),
-            nn.BatchNorm2d(outer),
-            nn.ReLU(),
-            nn.Conv2d(outer, outer, 3, 1, 1, bias=False),
-            nn.BatchNorm2d(outer),
-        )
+            nn.Conv2d(inner, outer, 3, stride, 1, bias=False), nn.BatchNorm2d(outer), nn.ReLU(),
+            nn.Conv2d(outer, outer, 3, 1, 1, bias=False), nn.BatchNorm2d(outer),
+        )  # fmt: skip
         past = inner == outer and stride == 1
         self.past = nn.Identity() if past else nn.Conv2d(inner, outer, 1, stride, bias=False)
 
@@ -72,12 +69,8 @@ class Dense(nn.Module):
     def __init__(self, inner: int, growth: int, count: int) -> None:
         super().__init__()
         self.layers = nn.ModuleList(
-            nn.Sequential(
-                nn.BatchNorm2d(inner + k * growth),
-                nn.ReLU(),
-                nn.Conv2d(inner + k * growth, growth, 3, 1, 1, bias=False),
-            )
-            for k in range(count)
+            nn.Sequential(nn.BatchNorm2d(width), nn.ReLU(), nn.Conv2d(width, growth, 3, 1, 1, bias=False))
+            for width in range(inner, inner + count * growth, growth)
         )
 
     def forward(self, x: Tensor) -> Tensor:
@@ -88,9 +81,7 @@ class Dense(nn.Module):
 
 
 def _narrow(inner: int, outer: int) -> nn.Sequential:
-    return nn.Sequential(
-        nn.BatchNorm2d(inner), nn.ReLU(), nn.Conv2d(inner, outer, 1), nn.AvgPool2d(2)
-    )
+    return nn.Sequential(nn.BatchNorm2d(inner), nn.ReLU(), nn.Conv2d(inner, outer, 1), nn.AvgPool2d(2))
 
 
 def cnn() -> Network:
@@ -149,13 +140,7 @@ ARCHITECTURES: dict[str, Callable[[], Network]] = {
 
 
 def trained(
-    build: Callable[[], Network],
-    images: Tensor,
-    labels: Tensor,
-    *,
-    epochs: int,
-    seed: int,
-    batch: int = 256,
+    build: Callable[[], Network], images: Tensor, labels: Tensor, *, epochs: int, seed: int, batch: int
 ) -> Network:
     """Adam with a rate that falls to zero; pictures (n, 28, 28) from 0 to 1 on their device."""
     torch.manual_seed(seed)

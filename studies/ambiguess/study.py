@@ -60,8 +60,10 @@ CORRUPTIONS = ("gaussian_noise", "shot_noise", "impulse_noise", "defocus_blur", 
                "zoom_blur", "snow", "frost", "fog", "brightness", "contrast", "elastic_transform",
                "pixelate", "jpeg_compression")  # fmt: skip
 """Our own transforms, one a picture at a level from 1 to 5; the paper takes MNIST-C and FMNIST-C."""
-VARIANT_PAIRS = [(0, 1), (0, 9), *((k, k + 1) for k in range(1, 9))]
-"""Ten pairs, each class in two."""
+VARIANT_PAIRS = [(0, 1), (0, 9), (1, 2), (2, 3), (3, 4)]
+"""For which convolutional autoencoders are shown beside dense ones."""
+OURS = "Autoencoder, 16 latents"
+"""The supervisor of this package, beside the authors'."""
 ALL_FOUR = ("cnn", "fc", "resnet", "densenet")
 SOFTMAX = {"Max. Softmax": softmax.max_softmax, "PCS": softmax.prediction_confidence,
            "DeepGini": softmax.deep_gini, "Softmax Entropy": softmax.softmax_entropy}  # fmt: skip
@@ -149,7 +151,7 @@ class Study:
         """Stages; what is kept of an earlier run is not computed again."""
         self.sets = self._ambiguous()
         yield f"{self.name}: ambiguous pictures"
-        self.corrupted = self._kept("corrupted", lambda: corrupted(self.tested))
+        self.corrupted = corrupted(self.tested)
         with self._timed("fit Autoencoder"):
             vaes = self._autoencoders()
         for mode in ("mixed", "nominal"):
@@ -180,7 +182,7 @@ class Study:
         if (self.cache / "variants.json").exists():
             return
         fitted = self._fitted_pairs(1, CONVOLUTIONAL, self.how.together, pairs=VARIANT_PAIRS)
-        n = self.how.ambiguous[1] // 5
+        n = self.how.ambiguous[1] // 10
         made = self._drawn(fitted, "convolutional", n, 0.25, seed=3)
         dense = self.sets["disjoint"]
         same = np.isin(dense["pair"] @ [10, 1], [10 * a + b for a, b in VARIANT_PAIRS])
@@ -201,12 +203,6 @@ class Study:
         yield
         self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - started
 
-    def _kept(self, name: str, make: Any) -> np.ndarray:
-        file = self.cache / f"{name}.npy"
-        if not file.exists():
-            np.save(file, make())
-        return np.load(file)
-
     def _fitted_pairs(self, count: int, form: Form, together: int | None = None, **more: Any) -> FittedPairs:
         return fit_pairs(
             self.x, self.y, 10, autoencoders=count, form=form, device=self.how.device,
@@ -226,8 +222,8 @@ class Study:
                     found[which] = dict(kept)
             else:
                 fitted = fitted or self._fitted_pairs(self.how.autoencoders, Form())
-                use = partial(_has_parity, odd)
-                found[which] = self._drawn(fitted, which, n, delta, seed=seed, use=use)
+                use = {"use": lambda number, odd=odd: number % 2 == odd}
+                found[which] = self._drawn(fitted, which, n, delta, seed=seed, **use)
         return found
 
     def _drawn(self, fitted: FittedPairs, which: str, n: int, delta: float, *, seed: int, **how: Any) -> dict[str, np.ndarray]:
@@ -276,7 +272,7 @@ class Study:
         found = {}
         images, _ = self._training("mixed")
         long = max(2, 160_000 // len(images))  # two latents need more looks than the 800 steps of ours
-        for name, latent, epochs in (("Autoencoder", 2, long), ("Autoencoder, 16 latents", 16, None)):
+        for name, latent, epochs in (("Autoencoder", 2, long), (OURS, 16, None)):
             file = self.cache / f"vae-{latent}.npz"
             if not file.exists():
                 made = VAE.fit(images, latent=latent, epochs=epochs, device=self.how.device)
@@ -345,7 +341,7 @@ class Study:
                 found[name] = supervisor.score(here)
         with self._timed("score Autoencoder"):
             for name, vae in vaes.items():
-                found[name] = reconstruction_risk(vae, here.columns[Input().column], squared="16" in name)
+                found[name] = reconstruction_risk(vae, here.columns[Input().column], squared=name == OURS)
         return found
 
     @torch.no_grad()
@@ -400,15 +396,12 @@ class Study:
                 rngs = [np.random.default_rng(int(k)) for k in part]
                 found = images.clone()
                 left = np.flatnonzero(_answers(query, images) == labels)
-                for epsilon in EPSILONS if number < 3 else (None,):
+                tries = [partial(ATTACKS[number], epsilon=e) for e in EPSILONS] if number < 3 else [deepfool]
+                for attack in tries:
                     if not len(left):
                         break
-                    given = (images[left], torch.as_tensor(labels[left], device=self.device), query,
-                             [rngs[k] for k in left])  # fmt: skip
-                    if epsilon is None:
-                        moved = deepfool(*given).detach()
-                    else:
-                        moved = ATTACKS[number](*given, epsilon=epsilon).detach()
+                    true = torch.as_tensor(labels[left], device=self.device)
+                    moved = attack(images[left], true, query, [rngs[k] for k in left]).detach()
                     fooled = _answers(query, moved) != labels[left]
                     found[left[fooled]] = moved[fooled]
                     left = left[~fooled]
@@ -434,10 +427,6 @@ class _Query:
             sums = values.sum(0)
             each = [torch.autograd.grad(s, given, retain_graph=True)[0] for s in sums]
         return torch.stack(each)
-
-
-def _has_parity(odd: int, number: int) -> bool:
-    return number % 2 == odd
 
 
 @torch.no_grad()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,9 @@ def write(cache: Path, tables: Path, names: Sequence[str]) -> None:
         second += _second(name, mixed, paper)
         if (cache / name / "variants.json").exists():
             variants += json.loads((cache / name / "variants.json").read_text())
+        for file in (*(cache / name).glob("*.png"), *(cache / name).glob("ambiguous-*.json")):
+            (tables / "sheets").mkdir(exist_ok=True)
+            shutil.copyfile(file, tables / "sheets" / f"{name}-{file.name}")
     for file, rows in (("table1", first), ("table2", second), ("variants", variants)):
         if rows:
             with (tables / f"{file}.csv").open("w", newline="") as to:
