@@ -185,7 +185,7 @@ class Study:
         n = self.how.ambiguous[1] // 10
         made = self._drawn(fitted, "convolutional", n, 0.25, seed=3)
         dense = self.sets["disjoint"]
-        same = np.isin(dense["pair"] @ [10, 1], [10 * a + b for a, b in VARIANT_PAIRS])
+        same = np.isin(dense["pair"] @ [10, 1], made["pair"] @ [10, 1])  # pairs that both have
         dense = {k: v[same][:n] for k, v in dense.items() if k != "nothing"}
         rows = []
         for variant, own in (("dense, 2 latents", dense), ("convolutional, 8 latents", made)):
