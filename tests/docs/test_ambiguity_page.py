@@ -11,6 +11,7 @@ from roadworthy import registry
 from roadworthy.analysis.ambiguity import CONFIDENT, SPLIT
 from roadworthy.assessment.sections.ambiguity import SHEET, Ambiguity
 from roadworthy.cases.circumstance import DRAWN
+from roadworthy.generative.raae import EPOCHS
 from roadworthy.spec import Assessment
 
 ROOT = Path(__file__).parents[2]
@@ -31,9 +32,8 @@ def test_parameters_and_defaults_are_those_of_the_source() -> None:
     known = registry.get("sources", "ambiguous").parameters
     table = {row[0].split("`")[1]: row[1] for row in rows_after("Ambiguous cases")}
     assert table.pop("n") == str(DRAWN)
-    assert table == {
-        name: "all" if p.default is None else str(p.default) for name, p in known.items()
-    }
+    unset = {"pairs": "all", "epochs": str(EPOCHS)}
+    assert table == {name: unset.get(name, str(p.default).lower()) for name, p in known.items()}
 
 
 def test_the_quantities_are_those_that_claims_can_name() -> None:

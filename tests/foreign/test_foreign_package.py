@@ -184,7 +184,7 @@ print(json.dumps({
     assert found["key"].startswith("Which failures count") and found["claimable"]
     assert found["record"] == ["sure", "conditions"]
     assert [n for n in found["order"] if n not in ("attacks", "breaks", "classes")] == [
-        *("performance", "supervision", "darkness", "monitor")
+        *("performance", "ambiguity", "supervision", "darkness", "monitor")
     ]
     assert [c["condition"] for c in found["part"]["conditions"]] == ["clean", "fog@1", "fog@2"]
     assert found["part"]["sure"] == 0.6
