@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import math
 import os
 import time
@@ -38,6 +39,7 @@ from roadworthy.cases.circumstance import Condition
 from roadworthy.claims import Judgement
 from roadworthy.data.maite import is_maite_dataset
 from roadworthy.data.values import BOXES, CLASS_SCORES, TASKS
+from roadworthy.execution.claims import Claims, unclaimed
 from roadworthy.execution.class_order import check_box_classes, check_class_order
 from roadworthy.execution.plan import Plan
 from roadworthy.execution.progress import Progress, Silent
@@ -48,10 +50,13 @@ from roadworthy.report.workbook import FILE as WORKBOOK_FILE
 from roadworthy.report.workbook import results_written
 from roadworthy.spec import Assessment, SpecError
 from roadworthy.spec.answers import assessment_of_answers, is_table
+from roadworthy.spec.assessment import ExecutionSpec
 from roadworthy.spec.document import WITHOUT_FILE
-from roadworthy.store import ChunkCache, RunFolder
+from roadworthy.store import ChunkCache, RunFolder, open_cache
+from roadworthy.store.index import record_in_index
 from roadworthy.store.record import Record
-from roadworthy.store.runs import CASES, arrow_table
+from roadworthy.store.runs import CASES, arrow_table, run_row
+from roadworthy.store.shared import publish
 from roadworthy.subject.identity import state_of_file
 from roadworthy.subject.module import SubjectError
 from roadworthy.subject.system import System
@@ -142,6 +147,7 @@ def assess(
     progress: Progress | None = None,
     command: str = "",
     fresh: bool = False,
+    execution: Mapping[str, Any] | None = None,
     **keys: Any,
 ) -> Run:
     """Assess a system, and judge its claims.
@@ -152,7 +158,8 @@ def assess(
     `classes_`; other keys of an assessment file follow by name, such as
     ``claims=[{"id": "A", "accuracy": {"min": 0.9}}]``. Or it is a detector and `X` its test data, both in the form of
     MAITE; `groups` may name a key of their metadata, and `data` hold other roles. With `fresh` everything is computed
-    again.
+    again. `runs` may be the URL of a store that a team shares; `execution` replaces keys of that name in the file, such
+    as ``{"executor": "ray", "index": "postgresql://team@host/runs"}``.
     """
     show = progress or Silent()
     clock = _Clock()
@@ -174,8 +181,13 @@ def assess(
                 **keys,
             }
         spec = _spec_of(assessment)
-        root = Path(runs) if runs is not None else spec.base / "runs"
-        cache = ChunkCache(root / ".cache")
+        if execution:
+            how = spec.execution.model_dump() | dict(execution)
+            spec = spec.model_copy(update={"execution": ExecutionSpec.model_validate(how)})
+        url = str(runs) if runs is not None and "://" in str(runs) else ""
+        local = Path(runs) if runs is not None else spec.base / "runs"
+        cache = open_cache(url or str(local / ".cache"))
+        root = cache.root.parent if url else local
         plan = plan_assessment(spec, subject=subject, data=data, keep=cache.root, progress=show)
         job = _Work(_remembered(plan, cache), cache)
     in_process = subject is not None or data is not None
@@ -197,6 +209,10 @@ def assess(
         folder.path.mkdir(parents=True, exist_ok=True)
         cache.sweep(folder.path / "trace")
         run = _conclude(plan, observed, folder, counts, warnings, show, clock, command)
+        if url:
+            show.stage(f"copying the run to {url}", 0)
+            publish(folder.path, cache.claimed)
+        _index(run, spec.execution.index, url or str(root.resolve()), cache.root)
         for chunk in plan.chunks if plan.once else ():
             cache.drop(chunk.key)
         return run
@@ -270,10 +286,17 @@ class _Work:
         """Compute some of the chunks."""
         found: dict[str, str] = {}
         unseen: dict[str, None] = {}
-        for done in _executed(self.plan, self.cache, indices, workers, in_process):
-            found.update(done.files)
-            unseen.update(dict.fromkeys(done.unseen))
-            yield done
+        chunks, elsewhere = self.plan.chunks, list[int]()
+        with Claims(self.cache.claimed) as claims:
+            keys = [(i, chunks[i].key) for i in indices]
+            free = unclaimed(claims, self.cache, keys, elsewhere)
+            for done in _executed(self.plan, self.cache, indices, free, workers, in_process):
+                claims.release(chunks[done.index].key)
+                found.update(done.files)
+                unseen.update(dict.fromkeys(done.unseen))
+                yield done
+        for index in elsewhere:  # another assessment in this store has computed them meanwhile
+            yield Done(index, len(chunks[index]), 0, 0.0)
         self._note({k: v for k, v in found.items() if k not in self.plan.evidence.files}, unseen)
 
     def _note(self, files: Mapping[str, str], unseen: Iterable[str]) -> None:
@@ -368,21 +391,37 @@ def _class_order_warnings(plan: Plan, cache: ChunkCache) -> list[str]:
 
 
 def _executed(
-    plan: Plan, cache: ChunkCache, todo: list[int], workers: int | None, in_process: bool
+    plan: Plan,
+    cache: ChunkCache,
+    todo: list[int],
+    free: Iterator[int],
+    workers: int | None,
+    in_process: bool,
 ) -> Iterator[Done]:
-    """Chunks as they are done: in this process, or in several where asked, or where two chunks show that it pays."""
+    """Chunks as they are done: by the executor that the file names; else in this process, or in several where asked, or
+    where two chunks show that it pays. `free` gives those of `todo` that are computed here."""
     inline = registry.get("executors", "inline").build
+    asked = plan.spec.execution
+    if asked.executor not in ("", "inline", "processes") and not in_process:
+        build = registry.get("executors", asked.executor).build
+        given: dict[str, Any] = {"workers": workers}
+        if asked.address:
+            given["address"] = asked.address
+        yield from build(plan, cache, free, **given)
+        return
     if workers is None and not in_process:
-        for done in inline(plan, cache, todo[:PROBED]):
+        seconds = 0.0
+        for done in inline(plan, cache, itertools.islice(free, PROBED)):
             yield done
             seconds = done.seconds / done.cases
         todo = todo[PROBED:]
         left = sum(len(plan.chunks[i]) for i in todo)
         workers = cores() if left and seconds * left > WORTH_PROCESSES else 1
     if workers and workers > 1 and not in_process and len(todo) > 1:
-        yield from registry.get("executors", "processes").build(plan, cache, todo, workers=workers)
+        some = min(workers, len(todo))
+        yield from registry.get("executors", "processes").build(plan, cache, free, workers=some)
     else:
-        yield from inline(plan, cache, todo)
+        yield from inline(plan, cache, free)
 
 
 def _conclude(
@@ -463,6 +502,15 @@ def _kept(job: _Work) -> Any:
 def _progress(job: _Work) -> str:
     total = len(job.plan.chunks)
     return f"{total - len(job.left())} of {total} chunks are done and kept, and the same command goes on from there"
+
+
+def _index(run: Run, url: str, root: str, kept: Path) -> None:
+    """Enter a finished run into the index that the file names; what is said of it goes into the record."""
+    if url:
+        said = record_in_index(url, {"root": root, **run_row(run.folder)}, kept)
+        if said:
+            run.record.warnings.append(said)
+            run.record.write(run.folder)
 
 
 def _slug(text: str) -> str:

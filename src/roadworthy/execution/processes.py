@@ -16,8 +16,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from roadworthy.execution.memory import keep_freed_memory
@@ -25,7 +24,7 @@ from roadworthy.execution.plan import Plan, Wants, resolve
 from roadworthy.execution.work import Done, Unfinished, work
 from roadworthy.registry import register
 from roadworthy.spec import Assessment
-from roadworthy.store import ChunkCache
+from roadworthy.store import ChunkCache, open_cache
 
 PATIENCE = 0.5
 """Seconds that workers are given to end by themselves."""
@@ -33,10 +32,10 @@ PATIENCE = 0.5
 
 @register("executors", "processes")
 def processes(
-    plan: Plan, cache: ChunkCache, indices: list[int], *, workers: int = 2
+    plan: Plan, cache: ChunkCache, indices: Iterable[int], *, workers: int = 2
 ) -> Iterator[Done]:
     """Several chunks at a time, each in a process of its own."""
-    pool = [_Worker(plan, cache) for _ in range(min(workers, len(indices)))]
+    pool = [_Worker(plan, cache) for _ in range(workers)]
     answers: queue.Queue[tuple[_Worker, dict[str, Any] | None]] = queue.Queue()
     todo = iter(indices)
     busy = 0
@@ -90,7 +89,7 @@ class _Worker:
             {
                 "text": document.text,
                 "path": str(document.path.resolve()),
-                "cache": str(cache.root.resolve()),
+                "cache": cache.address,
                 "wants": plan.wants.to_json(),
             }
         )
@@ -163,7 +162,7 @@ def _serve() -> None:
     first = json.loads(sys.stdin.readline())
     try:
         spec = Assessment.bare(first["text"], first["path"])
-        cache = ChunkCache(Path(first["cache"]))
+        cache = open_cache(first["cache"])
         plan = resolve(spec, wants=Wants.from_json(first["wants"]), keep=cache.root)
         plan.evidence.ignored = cache.own_folders
         for line in sys.stdin:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import builtins
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from roadworthy.cases.circumstance import Condition
@@ -104,7 +104,7 @@ def work(plan: Plan, cache: ChunkCache, index: int, *, key: str | None = None) -
 
 @register("executors", "inline")
 def inline(
-    plan: Plan, cache: ChunkCache, indices: list[int], *, workers: int = 1
+    plan: Plan, cache: ChunkCache, indices: Iterable[int], *, workers: int = 1
 ) -> Iterator[Done]:
     """One chunk after the other, in this process."""
     for index in indices:

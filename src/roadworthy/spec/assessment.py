@@ -309,6 +309,15 @@ class ExecutionSpec(Strict):
         None, ge=1, description="Processes; by default one for small work, else one a core"
     )
     chunk: int = Field(500, ge=1, description="Cases that are computed, kept and resumed together")
+    executor: str = Field(
+        default="", description="`ray`, or one of your own; by default this machine"
+    )
+    address: str = Field(
+        default="", description="Of a Ray cluster, or `auto`; by default one is started here"
+    )
+    index: str = Field(
+        default="", description="Data base that lists runs: `postgresql://team@host/runs`"
+    )
 
 
 class Assessment(Strict):

@@ -2,5 +2,6 @@
 
 from roadworthy.store.cache import ChunkCache
 from roadworthy.store.runs import RunFolder, StoreError, list_runs
+from roadworthy.store.shared import open_cache
 
-__all__ = ["ChunkCache", "RunFolder", "StoreError", "list_runs"]
+__all__ = ["ChunkCache", "RunFolder", "StoreError", "list_runs", "open_cache"]

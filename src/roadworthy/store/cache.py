@@ -26,6 +26,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from roadworthy.store.files import Folder, SharedFiles
 from roadworthy.subject.trace import Trace, link_chunk, partial_name, read_manifest
 
 _T = TypeVar("_T")
@@ -51,6 +52,16 @@ class ChunkCache:
     """Chunks whose contents this process has compared with their hashes already."""
 
     @property
+    def address(self) -> str:
+        """What another process opens it by."""
+        return str(self.root.resolve())
+
+    @property
+    def claimed(self) -> SharedFiles:
+        """Where claims on chunks stand."""
+        return Folder(self.root)
+
+    @property
     def own_folders(self) -> tuple[str, ...]:
         """Where runs and cache lie: whatever is opened there is not the subject's."""
         return (f"{self.root.resolve().parent}{os.sep}",)
@@ -63,8 +74,11 @@ class ChunkCache:
         """Where what a supervisor learned and scored lies."""
         return self.root / "supervisors" / key
 
-    def has(self, key: str) -> bool:
-        """Whether it is there as it was written, and for good; a damaged one is replaced when written."""
+    def has(self, key: str, *, now: bool = False) -> bool:
+        """Whether it is there as it was written, and for good; a damaged one is replaced when written.
+
+        With `now` nothing that was looked up a moment ago counts.
+        """
         try:
             about = read_manifest(self.folder(key), check=key not in self.checked)["about"]
         except (OSError, ValueError, KeyError):
@@ -157,7 +171,7 @@ class ChunkCache:
         for place in (*folders, *self.root.glob("*"), *self.root.glob("supervisors/*/scores")):
             for partial in place.glob("*.partial"):
                 pid = partial.name.split(".")[-2].split("-")[0]
-                if pid.isdigit() and _alive(int(pid)):
+                if pid.isdigit() and is_alive(int(pid)):
                     continue
                 if partial.is_dir():
                     shutil.rmtree(partial, ignore_errors=True)
@@ -174,7 +188,7 @@ def _again_if_away(use: Callable[[], _T]) -> _T:
         return use()
 
 
-def _alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except OSError as error:

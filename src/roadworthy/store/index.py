@@ -163,7 +163,7 @@ def _whole(row: Mapping[str, Any]) -> dict[str, Any]:
 def record_in_index(url: str, row: Mapping[str, Any], kept: Path) -> str:
     """Write the row of a run, and those that still wait under `kept`; if that fails, what to tell the user."""
     folder = RunFolder(kept / PENDING)
-    waiting = [path for path in sorted(folder.path.glob("*.json"))]
+    waiting = sorted(folder.path.glob("*.json"))
     try:
         RunIndex(url).add(*(json.loads(path.read_text()) for path in waiting), row)
     except IndexUnreachable as error:

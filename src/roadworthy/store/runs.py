@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import tempfile
@@ -116,13 +117,20 @@ def list_runs(root: Path) -> list[dict[str, Any]]:
     """
     found = []
     for path in root.glob(f"*/{RUN}"):
-        try:
-            record = read_run_json(path)
-            row = {name: record[name] for name in ("key", "name", "created", "status", "verdict")}
-            subject = record["subject"]
-            row |= {"subject": subject["fingerprint"], "version": subject["version"]}
-            row["cases"] = record["cases"]["total"]
-        except (StoreError, OSError, KeyError, TypeError):
-            continue  # half-written, or of another version: it is no run that can be read
-        found.append({"folder": path.parent.name, **row})
+        with contextlib.suppress(StoreError, OSError, KeyError, TypeError):
+            # Else half-written, or of another version: it is no run that can be read.
+            found.append(run_row(path.parent))
     return sorted(found, key=lambda row: row["created"], reverse=True)
+
+
+def run_row(folder: Path) -> dict[str, Any]:
+    """What a list says of a run."""
+    return row_of(folder.name, read_run_json(folder / RUN))
+
+
+def row_of(folder: str, record: Mapping[str, Any]) -> dict[str, Any]:
+    """The same, of a record that was read already."""
+    row = {name: record[name] for name in ("key", "name", "created", "status", "verdict")}
+    subject = record["subject"]
+    row |= {"subject": subject["fingerprint"], "version": subject["version"]}
+    return {"folder": folder, **row, "cases": record["cases"]["total"]}

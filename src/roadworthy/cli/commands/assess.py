@@ -26,10 +26,20 @@ def add_to(app: typer.Typer) -> None:
 def _assess(
     file: AssessmentFile = Path("assessment.yaml"),
     runs: Annotated[
-        Path | None, Option(help="Where runs are kept; by default runs/ beside the file.")
+        str | None,
+        Option(help="Folder or store URL where runs are kept; by default runs/ beside the file."),
     ] = None,
     workers: Annotated[
         int | None, Option(min=1, help="Processes; by default one for small work.")
+    ] = None,
+    executor: Annotated[
+        str | None, Option(help="`ray` for a Ray cluster; by default this machine.")
+    ] = None,
+    address: Annotated[
+        str | None, Option(help="Of the Ray cluster, or `auto`; by default one is started here.")
+    ] = None,
+    index: Annotated[
+        str | None, Option(help="Data base that lists runs: postgresql://… or sqlite:///FILE.")
     ] = None,
     fresh: Annotated[
         bool, Option("--fresh", help="Compute everything again, whatever is kept.")
@@ -71,6 +81,9 @@ def _assess(
             raise SpecError("--group, --task and --drop-unlabelled are for a table of answers")
         if in_place and file.suffix.lower() != WORKBOOK:
             raise SpecError(f"--in-place is for a workbook ({WORKBOOK})")
+        asked = {"executor": executor, "address": address, "index": index}
+        if executor is None and address is not None:
+            asked["executor"] = "ray"
         run = assess(
             assessment_of_answers(file, **options) if table else file,  # type: ignore[arg-type]
             runs=runs,
@@ -78,6 +91,7 @@ def _assess(
             progress=progress,
             command=_command(file, runs, workers),
             fresh=fresh,
+            execution={k: v for k, v in asked.items() if v is not None},
         )
         if in_place:
             from roadworthy.report.workbook import results_written
@@ -96,10 +110,11 @@ def _assess(
     return exits.VERDICTS[run.verdict]
 
 
-def _command(file: Path, runs: Path | None, workers: int | None) -> str:
+def _command(file: Path, runs: str | None, workers: int | None) -> str:
     """What a reader of the record types to get the same run."""
     words = ["roadworthy", "assess", file.name]
-    words += ["--runs", runs.name] if runs is not None else []
+    if runs is not None:
+        words += ["--runs", runs if "://" in runs else Path(runs).name]
     words += ["--workers", str(workers)] if workers is not None else []
     return shlex.join(words)
 

@@ -1,0 +1,161 @@
+"""Chunks on two Ray nodes, each a set of processes of its own on this machine: the same findings, whoever is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from roadworthy.assessment.assess import assess
+from roadworthy.execution import ray as executor
+from roadworthy.spec import SpecError
+
+pytestmark = pytest.mark.usefixtures("no_monitor")
+SUBJECT = """
+import os, time
+from pathlib import Path
+def predict(vector):
+    here = Path(__file__).parent
+    (here / "pids" / str(os.getpid())).touch()
+    time.sleep(float((here / "pause").read_text()))
+    return [float(vector.sum()), 0.0]
+"""
+FILE = """
+name: shared
+subject: {task: classification, python: subject.py:predict, version: "1", classes: [a, b]}
+data: {test: {npz: test.npz, images: x, classes: [a, b]}}
+claims: [{id: A, accuracy: {min: 0.5}}]
+execution: {chunk: 5}
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A head and a second node, two processors each."""
+    pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    found = Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False}
+    )
+    found.add_node(num_cpus=2)
+    yield found
+    found.shutdown()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(100, 3)).astype(np.float32)
+    np.savez(tmp_path / "test.npz", x=x, labels=(x.sum(axis=1) < 0.3).astype(int))
+    (tmp_path / "subject.py").write_text(SUBJECT)
+    (tmp_path / "pause").write_text("0")
+    (tmp_path / "pids").mkdir()
+    (tmp_path / "assessment.yaml").write_text(FILE)
+    return tmp_path
+
+
+def command(folder: Path, runs: str, *words: str) -> list[str]:
+    file = str(folder / "assessment.yaml")
+    return [
+        sys.executable,
+        "-m",
+        "roadworthy.cli",
+        "assess",
+        file,
+        "--runs",
+        str(folder / runs),
+        *words,
+    ]
+
+
+def findings(folder: Path, runs: str) -> bytes:
+    (found,) = (folder / runs).glob("shared-*/findings.json")
+    return found.read_bytes()
+
+
+def chunks_done(folder: Path, runs: str) -> int:
+    return len(list((folder / runs / ".cache").glob("??/*/chunk.json")))
+
+
+def until(condition, seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not come to pass"
+        time.sleep(0.05)
+
+
+def test_findings_are_the_same_here_in_processes_and_on_two_nodes(folder: Path, cluster) -> None:
+    file = folder / "assessment.yaml"
+    assess(file, runs=folder / "here", workers=1)
+    assess(file, runs=folder / "two", workers=2)
+    for n in (1, 2, 4):
+        words = ("--executor", "ray", "--address", cluster.address, "--workers", str(n))
+        done = subprocess.run(command(folder, f"ray{n}", *words), capture_output=True, text=True)
+        assert done.returncode in (0, 1, 3), done.stderr
+    same = {findings(folder, runs) for runs in ("here", "two", "ray1", "ray2", "ray4")}
+    assert len(same) == 1
+    assert (
+        len(list((folder / "pids").iterdir())) >= 1 + 2 + 4
+    )  # one process holds the subject for many chunks
+
+
+def test_a_worker_a_node_and_the_driver_may_be_lost(folder: Path, cluster) -> None:
+    assess(folder / "assessment.yaml", runs=folder / "here", workers=1)
+    words = ("--executor", "ray", "--address", cluster.address, "--workers", "3")
+    (folder / "pause").write_text("0.05")
+    third = cluster.add_node(num_cpus=2)
+    running = subprocess.Popen(command(folder, "lost", *words), stderr=subprocess.PIPE, text=True)
+    until(lambda: chunks_done(folder, "lost") >= 3)
+    mine = {str(os.getpid()), str(running.pid)}
+    workers = [int(p.name) for p in (folder / "pids").iterdir() if p.name not in mine]
+    alive = [pid for pid in workers if Path(f"/proc/{pid}").exists()]
+    os.kill(alive[0], signal.SIGKILL)
+    cluster.remove_node(third, allow_graceful=False)
+    before = chunks_done(folder, "lost")
+    until(lambda: chunks_done(folder, "lost") >= before + 2)
+    running.send_signal(signal.SIGKILL)
+    running.wait()
+    kept = chunks_done(folder, "lost")
+    assert kept < 20
+    done = subprocess.run(command(folder, "lost", *words), capture_output=True, text=True)
+    assert done.returncode in (0, 1, 3), done.stderr
+    record = json.loads(next((folder / "lost").glob("shared-*/run.json")).read_text())
+    assert record["cases"]["from_cache"] >= 5 * kept
+    assert findings(folder, "lost") == findings(folder, "here")
+
+
+def test_a_worker_that_differs_is_refused_by_its_node(folder: Path, cluster) -> None:
+    import ray
+
+    if not ray.is_initialized():
+        ray.init(address=cluster.address, log_to_driver=False)
+    try:
+        first = {"version": "another", "path": str(folder / "assessment.yaml")}
+        (said,) = [json.loads(executor.SubjectActor(json.dumps(first)).ready())]
+        assert (
+            "it has roadworthy" in said["message"] and "the driver has another" in said["message"]
+        )
+        assert said["node"].endswith(f"process {os.getpid()}")
+        version = f"{executor.code_version()}, {executor.libraries()}"
+        away = {"version": version, "path": str(folder / "elsewhere" / "assessment.yaml")}
+        said = json.loads(executor.SubjectActor(json.dumps(away)).ready())
+        assert "it cannot see" in said["message"] and "mount it there" in said["message"]
+        with pytest.raises(SpecError, match=r"the Ray worker on .*: it cannot see"):
+            executor._raise_if_refused(said)
+    finally:
+        ray.shutdown()
+
+
+def test_no_cluster_and_no_ray_are_refused_in_one_sentence(folder: Path, monkeypatch) -> None:
+    how = {"executor": "ray", "address": "127.0.0.1:1"}
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(SpecError, match=r"the executor ray, which is not installed.*\[ray\]"):
+        assess(folder / "assessment.yaml", runs=folder / "none", execution=how)
