@@ -65,6 +65,7 @@ bench: .venv/installed-dev .venv-peers/installed .venv-peers/audio/installed .ve
 	$(RUN)python benchmarks/distances.py
 	$(RUN)python benchmarks/detection.py
 	$(RUN)python benchmarks/ambiguity.py
+	$(RUN)python benchmarks/scale.py
 
 .venv-peers/installed: benchmarks/peers.txt
 	$(PYTHON) -m venv .venv-peers

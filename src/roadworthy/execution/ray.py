@@ -126,12 +126,14 @@ def _shared_out(ray: Any, plan: Plan, pool: list[Any], todo: Iterator[int]) -> I
     for actor in pool * WAITING:
         give(actor)
     while running:
-        (ready,), _ = ray.wait(list(running), num_returns=1)
-        actor = running.pop(ready)
-        answer = json.loads(ray.get(ready))
-        _raise_if_refused(answer)
-        give(actor)
-        yield Done(**answer)
+        # All that are done: one look at thousands of chunks costs as much as the next.
+        ready, _ = ray.wait(list(running), num_returns=len(running), timeout=0)
+        ready = ready or ray.wait(list(running), num_returns=1)[0]
+        for one, text in zip(ready, ray.get(ready), strict=True):
+            answer = json.loads(text)
+            _raise_if_refused(answer)
+            give(running.pop(one))
+            yield Done(**answer)
 
 
 class SubjectActor:
