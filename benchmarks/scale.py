@@ -18,6 +18,7 @@ import resource
 import statistics
 import tempfile
 import time
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,9 +29,11 @@ import numpy as np
 from roadworthy import registry
 from roadworthy.assessment.assess import assess
 from roadworthy.assessment.section import plan_assessment
+from roadworthy.execution.claims import Claims
 from roadworthy.execution.ray import _shared_out
 from roadworthy.spec import Assessment
 from roadworthy.store import ChunkCache
+from roadworthy.store.files import Folder
 from roadworthy.store.index import RunIndex
 
 SUBJECT = "def predict(v):\n    return [float(v.sum()), 0.0]\n"
@@ -52,14 +55,15 @@ def folder_with(cases: int, chunk: int) -> Path:
     return folder
 
 
-def milliseconds_a_chunk(name: str, chunks: int, cases: int, **how: Any) -> float:
-    """Between the first chunk that is done and the last."""
+def milliseconds_a_chunk(name: str, chunks: int, cases: int, **how: Any) -> tuple[float, float]:
+    """Between the first chunk that is done and the last: real time, and this process's processor time."""
     folder = folder_with(chunks * cases, cases)
     plan = plan_assessment(Assessment.read(folder / "assessment.yaml"), keep=folder)
     cache, at = ChunkCache(folder / "cache"), []
     for _ in registry.get("executors", name).build(plan, cache, range(chunks), **how):
-        at.append(time.perf_counter())
-    return 1000 * (at[-1] - at[0]) / (chunks - 1)
+        at.append((time.perf_counter(), time.process_time()))
+    real, spent = np.subtract(at[-1], at[0]) * 1000 / (chunks - 1)
+    return float(real), float(spent)
 
 
 class Simulated:
@@ -156,11 +160,30 @@ def index_times(url: str, rows: int) -> dict[str, float]:
     return found
 
 
+def claim_ms(n: int = 500) -> float:
+    """Of one chunk, in a folder of this machine."""
+    with Claims(Folder(Path(tempfile.mkdtemp()))) as claims:
+        started = time.perf_counter()
+        for k in range(n):
+            claims.take(str(k))
+            claims.release(str(k))
+        return 1000 * (time.perf_counter() - started) / n
+
+
+def planned_bytes() -> float:
+    """What the driver holds of a chunk before it is given out."""
+    folder = folder_with(50_000, 1)
+    plan = plan_assessment(Assessment.read(folder / "assessment.yaml"), keep=folder)
+    tracemalloc.start()
+    chunks = plan.chunks
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return held / len(chunks)
+
+
 def sizes() -> dict[str, float]:
     """Of 100,000 cases in chunks of 500, with and without the run record."""
     folder = folder_with(100_000, 500)
-    before = memory_mb()
-    plan = plan_assessment(Assessment.read(folder / "assessment.yaml"), keep=folder)
     run = assess(folder / "assessment.yaml", runs=folder / "runs", workers=1)
     chunks = [p for p in (folder / "runs" / ".cache").glob("??/*") if p.is_dir()]
     held = sum(f.stat().st_size for c in chunks for f in c.iterdir())
@@ -169,8 +192,7 @@ def sizes() -> dict[str, float]:
     )
     return {
         "chunks": len(chunks), "bytes a chunk of 500": held / len(chunks), "bytes a case, kept": held / 100_000,
-        "run record, bytes a case": record / 100_000, "driver, peak MB for 100,000 cases": memory_mb() - before,
-        "planned chunks": len(plan.chunks),
+        "run record, bytes a case": record / 100_000, "driver, bytes a chunk": planned_bytes(),
     }  # fmt: skip
 
 
@@ -186,11 +208,11 @@ def main() -> None:
     parser.add_argument("--chunks", type=int, default=1_000_000)
     given = parser.parse_args()
     for cases in (5, 500):
-        here = milliseconds_a_chunk("inline", 200, cases)
-        there = milliseconds_a_chunk("ray", 200, cases, workers=1)
-        say(
-            f"a chunk of {cases}: here {here:.2f} ms, on a Ray actor {there:.2f} ms, {there - here:+.2f}"
-        )
+        here, _ = milliseconds_a_chunk("inline", 200, cases)
+        there, driver = milliseconds_a_chunk("ray", 200, cases, workers=1)
+        said = f"here {here:.2f} ms, on a Ray actor {there:.2f} ms, {there - here:+.2f}"
+        say(f"a chunk of {cases}: {said}; the driver's processor {driver:.2f} ms")
+    say(f"a claim and its release in a folder: {claim_ms():.2f} ms")
     for done, memory, spent, busy in simulated(given.chunks, 1000):
         say(
             f"scheduler, {done:,} chunks, 1,000 workers: {memory:.0f} MB, {spent:.0f} us a chunk, {busy:.1%} busy"
