@@ -56,16 +56,16 @@ def _found(folder: Path, mode: str) -> Found:
 
 
 def _first(name: str, mode: str, found: Found, paper: dict[str, Any]) -> Iterable[dict[str, Any]]:
-    """Table I: all four architectures, then each."""
+    """Table I: all architectures, then each."""
     four = [run for kind, runs in found.items() if kind != LINEAR for run in runs]
-    for kind, runs in {"all four": four, **found}.items():
+    for kind, runs in {"all": four, **found}.items():
         for which in ("nominal", "shared", "disjoint") if runs else ():
             row = {"set": name, "training": mode, "networks": kind, "runs": len(runs), "test": which}
             printed = f"{PAPER_NAMES[name]}|{'nominal' if which == 'nominal' else 'ambiguous'}"
             for measure in ("top1", "top2", "top_pair", "entropy"):
                 values = [r["table1"][which][measure] for r in runs if measure in r["table1"][which]]
                 row |= {measure: _mean(values), f"{measure} sd": _deviation(values)}
-                if kind == "all four":
+                if kind == "all":
                     row[f"{measure} paper"] = paper["table1"].get(f"{printed}|{measure}", "")
             yield row
 
