@@ -30,7 +30,7 @@ from roadworthy import registry
 from roadworthy.assessment.assess import assess
 from roadworthy.assessment.section import plan_assessment
 from roadworthy.execution.claims import Claims
-from roadworthy.execution.ray import _shared_out
+from roadworthy.execution.ray import Pool, close
 from roadworthy.spec import Assessment
 from roadworthy.store import ChunkCache
 from roadworthy.store.files import Folder
@@ -62,6 +62,7 @@ def milliseconds_a_chunk(name: str, chunks: int, cases: int, **how: Any) -> tupl
     cache, at = ChunkCache(folder / "cache"), []
     for _ in registry.get("executors", name).build(plan, cache, range(chunks), **how):
         at.append((time.perf_counter(), time.process_time()))
+    close()
     real, spent = np.subtract(at[-1], at[0]) * 1000 / (chunks - 1)
     return float(real), float(spent)
 
@@ -69,23 +70,36 @@ def milliseconds_a_chunk(name: str, chunks: int, cases: int, **how: Any) -> tupl
 class Simulated:
     """Ray without subjects: a chunk takes a drawn time on one of many actors, and no real time."""
 
+    exceptions = SimpleNamespace(RayError=OSError)
+
     def __init__(self, seconds: float) -> None:
         self.now, self._seconds, self._rng = 0.0, seconds, np.random.default_rng(0)
         self._ready: list[tuple[float, int, int]] = []
         self._free: dict[int, float] = {}
         self._count, self._left = 0, dict[int, int]()
 
-    def actor(self, number: int) -> Any:
+    def cluster_resources(self) -> dict[str, int]:
+        return {"CPU": 10**6}
+
+    def remote(self, **_: Any) -> Any:
+        return lambda kind: SimpleNamespace(remote=lambda first: self._actor(len(self._free)))
+
+    def kill(self, actor: Any) -> None:
+        pass
+
+    def _actor(self, number: int) -> Any:
+        self._free[number] = 0.0
         return SimpleNamespace(
-            compute=SimpleNamespace(remote=lambda i, key: self._start(number, i))
+            ready=SimpleNamespace(remote=lambda: self._start(number, None)),
+            compute=SimpleNamespace(remote=lambda i, key: self._start(number, i)),
         )
 
-    def _start(self, actor: int, index: int) -> int:
-        begin = max(self.now, self._free.get(actor, 0.0))
-        end = begin + self._seconds * float(self._rng.lognormal(0.0, 0.5))
+    def _start(self, actor: int, index: int | None) -> int:
+        seconds = self._seconds * float(self._rng.lognormal(0.0, 0.5)) if index is not None else 0.0
+        end = max(self.now, self._free[actor]) + seconds
         self._free[actor], self._count = end, self._count + 1
-        heapq.heappush(self._ready, (end, self._count, index))
-        self._left[self._count] = index
+        heapq.heappush(self._ready, (end, self._count, actor))
+        self._left[self._count] = -1 if index is None else index
         return self._count
 
     def wait(
@@ -97,12 +111,18 @@ class Simulated:
         self.now = max(self.now, end)
         return [ref], []
 
-    def get(self, refs: list[int]) -> list[str]:
-        return [
-            json.dumps({"index": self._left.pop(ref), "cases": 1000, "failed": 0, "seconds": 1.0, "first_error": "",
-                        "files": {}, "unseen": []})
-            for ref in refs
-        ]  # fmt: skip
+    def get(self, ref: int) -> str:
+        index = self._left.pop(ref)
+        done = {
+            "index": index,
+            "cases": 1000,
+            "failed": 0,
+            "seconds": 1.0,
+            "first_error": "",
+            "files": {},
+            "unseen": [],
+        }
+        return json.dumps({} if index < 0 else done)
 
 
 class Keys:
@@ -119,9 +139,11 @@ def memory_mb() -> float:
 def simulated(chunks: int, workers: int) -> Iterator[tuple[int, float, float, float]]:
     """Chunks done, memory, processor time a chunk in microseconds, and how busy the workers were."""
     ray = Simulated(10.0)
-    pool = [ray.actor(k) for k in range(workers)]
-    started, plan = time.process_time(), SimpleNamespace(chunks=Keys())
-    for done, _ in enumerate(_shared_out(ray, plan, pool, iter(range(chunks))), start=1):
+    plan: Any = SimpleNamespace(chunks=Keys(), spec=SimpleNamespace(subject={}))
+    pool = Pool(ray, {}, plan, ChunkCache(Path(tempfile.mkdtemp())), own=False)
+    pool.grow(workers)
+    started = time.process_time()
+    for done, _ in enumerate(pool.work(plan, iter(range(chunks))), start=1):
         if done in (chunks // 100, chunks // 10, chunks):
             spent = time.process_time() - started
             busy = done * 10.0 * np.exp(0.125) / (ray.now * workers)

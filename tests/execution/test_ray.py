@@ -8,14 +8,18 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from roadworthy.assessment.assess import assess
 from roadworthy.execution import ray as executor
+from roadworthy.execution.work import Unfinished
 from roadworthy.spec import SpecError
+from roadworthy.store import ChunkCache
 
 pytestmark = pytest.mark.usefixtures("no_monitor")
 SUBJECT = """
@@ -96,24 +100,27 @@ def test_findings_are_the_same_here_in_processes_and_on_two_nodes(folder: Path, 
     file = folder / "assessment.yaml"
     assess(file, runs=folder / "here", workers=1)
     assess(file, runs=folder / "two", workers=2)
+    (folder / "pause").write_text("0.05")
     for n in (1, 2, 4):
+        for pid in (folder / "pids").iterdir():
+            pid.unlink()
         words = ("--executor", "ray", "--address", cluster.address, "--workers", str(n))
         done = subprocess.run(command(folder, f"ray{n}", *words), capture_output=True, text=True)
         assert done.returncode in (0, 1, 3), done.stderr
+        # Each process holds the subject for many chunks.
+        assert min(n, 2) <= len(list((folder / "pids").iterdir())) <= n
     same = {findings(folder, runs) for runs in ("here", "two", "ray1", "ray2", "ray4")}
     assert len(same) == 1
-    assert (
-        len(list((folder / "pids").iterdir())) >= 1 + 2 + 4
-    )  # one process holds the subject for many chunks
 
 
-def test_a_worker_a_node_and_the_driver_may_be_lost(folder: Path, cluster) -> None:
+def test_workers_a_node_and_the_driver_may_be_lost(folder: Path, cluster) -> None:
     assess(folder / "assessment.yaml", runs=folder / "here", workers=1)
-    words = ("--executor", "ray", "--address", cluster.address, "--workers", "3")
     (folder / "pause").write_text("0.05")
     third = cluster.add_node(num_cpus=2)
+    # All that the cluster has room for: what is lost with a node has no place elsewhere.
+    words = ("--executor", "ray", "--address", cluster.address)
     running = subprocess.Popen(command(folder, "lost", *words), stderr=subprocess.PIPE, text=True)
-    until(lambda: chunks_done(folder, "lost") >= 3)
+    until(lambda: len(list((folder / "pids").iterdir())) > 3)
     mine = {str(os.getpid()), str(running.pid)}
     workers = [int(p.name) for p in (folder / "pids").iterdir() if p.name not in mine]
     alive = [pid for pid in workers if Path(f"/proc/{pid}").exists()]
@@ -130,6 +137,66 @@ def test_a_worker_a_node_and_the_driver_may_be_lost(folder: Path, cluster) -> No
     record = json.loads(next((folder / "lost").glob("shared-*/run.json")).read_text())
     assert record["cases"]["from_cache"] >= 5 * kept
     assert findings(folder, "lost") == findings(folder, "here")
+
+
+class FakeRay:
+    """As much of Ray as hands chunks out, with workers that are lost as a test says."""
+
+    exceptions = SimpleNamespace(RayError=RuntimeError)
+
+    def __init__(self, lost: Callable[[int, int | None], bool], room: int = 2) -> None:
+        self.lost, self.room, self.started, self.asked = lost, room, 0, []
+
+    def cluster_resources(self) -> dict[str, int]:
+        return {"CPU": self.room}
+
+    def remote(self, **_: int):
+        return lambda kind: SimpleNamespace(remote=self._actor)
+
+    def _actor(self, first: str):
+        number, self.started = self.started, self.started + 1
+        ready = SimpleNamespace(remote=lambda: (number, None, object()))
+        compute = SimpleNamespace(remote=lambda index, key: (number, index, object()))
+        return SimpleNamespace(ready=ready, compute=compute)
+
+    def kill(self, actor) -> None:
+        pass
+
+    def wait(self, refs, num_returns, timeout=None):
+        return refs[:1], refs[1:]
+
+    def get(self, ref):
+        number, index, _ = ref
+        if self.lost(number, index):
+            raise RuntimeError("the actor died")
+        self.asked.append(index)
+        done = {"index": index, "cases": 1, "failed": 0, "seconds": 0.0}
+        return json.dumps({} if index is None else done)
+
+
+def done_with(lost: Callable[[int, int | None], bool], folder: Path) -> tuple[FakeRay, list[int]]:
+    ray = FakeRay(lost)
+    plan = SimpleNamespace(
+        chunks=dict.fromkeys(range(9), SimpleNamespace(key="")), spec=SimpleNamespace(subject={})
+    )
+    pool = executor.Pool(ray, {}, plan, ChunkCache(folder), own=False)
+    pool.grow(None)
+    return ray, sorted(done.index for done in pool.work(plan, iter(range(9))))
+
+
+def test_chunks_of_lost_workers_go_to_those_that_are_left(tmp_path: Path) -> None:
+    ray, done = done_with(lambda actor, index: actor == 0 and index is not None, tmp_path)
+    assert done == list(range(9)) and ray.started == 3
+
+
+def test_workers_that_never_start_are_given_up(tmp_path: Path) -> None:
+    with pytest.raises(Unfinished, match="no worker of the Ray cluster is left: the actor died"):
+        done_with(lambda actor, index: True, tmp_path)
+
+
+def test_a_chunk_that_ends_every_worker_is_named(tmp_path: Path) -> None:
+    with pytest.raises(Unfinished, match="4 Ray workers were lost while computing chunk 5"):
+        done_with(lambda actor, index: index == 5, tmp_path)
 
 
 def test_a_worker_that_differs_is_refused_by_its_node(folder: Path, cluster) -> None:

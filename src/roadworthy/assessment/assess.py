@@ -53,7 +53,7 @@ from roadworthy.spec.answers import assessment_of_answers, is_table
 from roadworthy.spec.assessment import ExecutionSpec
 from roadworthy.spec.document import WITHOUT_FILE
 from roadworthy.store import ChunkCache, RunFolder, open_cache
-from roadworthy.store.index import record_in_index
+from roadworthy.store.index import check_index, record_in_index
 from roadworthy.store.record import Record
 from roadworthy.store.runs import CASES, arrow_table, run_row
 from roadworthy.store.shared import publish
@@ -184,6 +184,8 @@ def assess(
         if execution:
             how = spec.execution.model_dump() | dict(execution)
             spec = spec.model_copy(update={"execution": ExecutionSpec.model_validate(how)})
+        if spec.execution.index:
+            check_index(spec.execution.index)
         url = str(runs) if runs is not None and "://" in str(runs) else ""
         local = Path(runs) if runs is not None else spec.base / "runs"
         cache = open_cache(url or str(local / ".cache"))
@@ -191,7 +193,7 @@ def assess(
         plan = plan_assessment(spec, subject=subject, data=data, keep=cache.root, progress=show)
         job = _Work(_remembered(plan, cache), cache)
     in_process = subject is not None or data is not None
-    with _kept(job):
+    with _kept(job), _executor_closed(spec.execution.executor, in_process):
         cache.sweep()
         for chunk in job.plan.chunks if fresh else ():
             # At the start, so that after an interruption the same command without `fresh` goes on with the new ones.
@@ -402,12 +404,12 @@ def _executed(
     where two chunks show that it pays. `free` gives those of `todo` that are computed here."""
     inline = registry.get("executors", "inline").build
     asked = plan.spec.execution
-    if asked.executor not in ("", "inline", "processes") and not in_process:
-        build = registry.get("executors", asked.executor).build
-        given: dict[str, Any] = {"workers": workers}
-        if asked.address:
-            given["address"] = asked.address
-        yield from build(plan, cache, free, **given)
+    if not todo:
+        return
+    if asked.executor:
+        given = {"workers": workers, "address": asked.address or None}
+        given = {name: value for name, value in given.items() if value is not None}
+        yield from registry.get("executors", asked.executor).build(plan, cache, free, **given)
         return
     if workers is None and not in_process:
         seconds = 0.0
@@ -422,6 +424,24 @@ def _executed(
         yield from registry.get("executors", "processes").build(plan, cache, free, workers=some)
     else:
         yield from inline(plan, cache, free)
+
+
+@contextmanager
+def _executor_closed(name: str, in_process: bool) -> Iterator[None]:
+    """Give back what an executor holds between its calls, such as a cluster."""
+    if not name:
+        yield
+        return
+    build = registry.get("executors", name).build
+    if in_process and name != "inline":
+        raise SpecError(
+            f"the executor {name} loads the subject in other processes, and this one was handed in from Python; "
+            "name its file in an assessment file"
+        )
+    try:
+        yield
+    finally:
+        getattr(build, "close", lambda: None)()
 
 
 def _conclude(

@@ -66,7 +66,7 @@ class Claims:
                 self._held[key] = name
                 return True
             owner = self._files.read(name)
-            if owner is not None and self._lives(owner.decode()):
+            if owner and self._lives(owner.decode()):
                 return False
             # Released, or left behind: the next generation is free, and only one can create it.
             self._generations[key] = generation + (owner is not None)

@@ -2,8 +2,8 @@
 
 An actor gets what a worker process gets: the assessment file and what the sections request, as text. Its
 answers go to the shared cache; the driver learns a line a chunk. Every actor has a second chunk waiting
-while it computes one. Ray starts an actor that was lost again, on another node if need be, and its chunks
-go to it again; a driver that was lost goes on from the cache when the same command is run again.
+while it computes one. A worker that is lost is replaced where there is room, and its chunks go to those that
+are there; a driver that was lost goes on from the cache when the same command is run again.
 
 Files of the subject and of the data must be where the assessment file says on every node, and the runs
 folder must be the same one, mounted, or a store under a URL.
@@ -11,10 +11,12 @@ folder must be the same one, mounted, or a store under a URL.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sys
 import uuid
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -30,7 +32,9 @@ from roadworthy.subject.module import SubjectError
 WAITING = 2
 """Chunks an actor has at a time: the next one is there when it has finished one."""
 RESTARTS = 3
-"""How often a lost actor is started again, and a chunk given again."""
+"""How often a lost worker is replaced, and a lost chunk given again."""
+NO_WORKER_S = 300.0
+"""For so long a cluster may have no room for any worker."""
 GPU = "cuda"
 """A subject with this `device` has a GPU for each actor."""
 
@@ -45,22 +49,27 @@ def on_ray(
     address: str = "",
 ) -> Iterator[Done]:
     """Several chunks at a time, on the actors of a Ray cluster; one is started here if no address is given."""
+    todo = iter(indices)
+    first = next(todo, None)
+    if first is None:
+        return
     ray = _ray()
-    own = _connect(ray, address)
-    token = f"owners/{uuid.uuid4().hex}"
-    cache.claimed.write(token, b"")
-    pool: list[Any] = []
     try:
-        pool = _actors(ray, plan, cache, token, workers)
-        yield from _shared_out(ray, plan, pool, iter(indices))
+        pool = _pool(ray, plan, cache, workers, address)
+        yield from pool.work(plan, itertools.chain([first], todo))
     except ray.exceptions.RayError as error:
-        raise Unfinished(f"the Ray cluster failed: {str(error).splitlines()[0]}") from error
-    finally:
-        cache.claimed.delete(token)
-        for actor in pool:
-            ray.kill(actor)
-        if own:
-            ray.shutdown()
+        raise Unfinished(f"the Ray cluster failed: {_first_line(error)}") from error
+
+
+def close() -> None:
+    """End the actors, and the cluster if it was started here; `assess` calls it when no more chunks come."""
+    while _HELD:
+        _HELD.pop().close()
+
+
+on_ray.close = close  # type: ignore[attr-defined]
+_HELD: list[Pool] = []
+"""The pool of this process, if there is one: Ray itself connects a process to one cluster."""
 
 
 def _ray() -> Any:
@@ -72,7 +81,7 @@ def _ray() -> Any:
 
 
 def _connect(ray: Any, address: str) -> bool:
-    """Connect to the cluster; whether it was started here."""
+    """Connect to the cluster; whether it was done here, and not by the program that calls."""
     if ray.is_initialized():
         return False
     path = os.pathsep.join(p for p in sys.path if p)
@@ -86,54 +95,155 @@ def _connect(ray: Any, address: str) -> bool:
     except (ConnectionError, ValueError, RuntimeError) as error:
         where = f"no Ray cluster answers at {address!r}" if address else "Ray cannot be started"
         raise SpecError(
-            f"{where}: {str(error).splitlines()[0]}. Start one with `ray start --head`"
+            f"{where}: {_first_line(error)}. Start one with `ray start --head`"
         ) from error
     return True
 
 
-def _actors(ray: Any, plan: Plan, cache: ChunkCache, token: str, workers: int | None) -> list[Any]:
-    """As many as are asked for or as the cluster has room for, each with the subject loaded."""
-    gpu = plan.spec.subject.get("device") == GPU
-    kind, room = ("num_gpus", "GPU") if gpu else ("num_cpus", "CPU")
-    free = int(ray.cluster_resources().get(room, 0))
-    if not free:
-        raise SpecError(f"the Ray cluster has no {room}; the subject's device is {GPU}")
+def _pool(ray: Any, plan: Plan, cache: ChunkCache, workers: int | None, address: str) -> Pool:
+    """The actors for this plan: those of the call before, if they have the same; as many as asked for or as fit."""
     document = plan.spec.document
-    first = {
+    task = {
         "text": document.text,
         "path": str(document.path.resolve()),
         "cache": cache.address,
-        "token": token,
         "wants": plan.wants.to_json(),
         "version": f"{code_version()}, {libraries()}",
     }
-    actor = ray.remote(**{kind: 1}, max_restarts=RESTARTS, max_task_retries=RESTARTS)(SubjectActor)
-    pool = [actor.remote(json.dumps(first)) for _ in range(min(workers or free, free))]
-    for found in ray.get([a.ready.remote() for a in pool]):
-        _raise_if_refused(json.loads(found))
-    return pool
+    if not _HELD or _HELD[0].task != task:
+        close()
+        _HELD.append(Pool(ray, task, plan, cache, own=_connect(ray, address)))
+    _HELD[0].grow(workers)
+    return _HELD[0]
 
 
-def _shared_out(ray: Any, plan: Plan, pool: list[Any], todo: Iterator[int]) -> Iterator[Done]:
-    """Hand chunks out as actors have room; Ray keeps nothing of those that are done."""
-    running: dict[Any, Any] = {}
+class Pool:
+    """Actors that hold the subject of one plan, also between the calls in which its chunks come."""
 
-    def give(actor: Any) -> None:
-        index = next(todo, None)
-        if index is not None:
-            running[actor.compute.remote(index, plan.chunks[index].key)] = actor
+    def __init__(
+        self, ray: Any, task: dict[str, Any], plan: Plan, cache: ChunkCache, *, own: bool
+    ) -> None:
+        self.task, self._ray, self._own, self._claimed = task, ray, own, cache.claimed
+        self._actors: list[Any] = []
+        self._token = f"owners/{uuid.uuid4().hex}"
+        self._claimed.write(self._token, b"")
+        gpu = plan.spec.subject.get("device") == GPU
+        kind, room = ("num_gpus", "GPU") if gpu else ("num_cpus", "CPU")
+        self._room = int(ray.cluster_resources().get(room, 0))
+        if not self._room:
+            self.close()
+            raise SpecError(f"the Ray cluster has no {room}, and each worker needs one")
+        self._actor = ray.remote(**{kind: 1})(SubjectActor)
+        self._tries: list[int] = []
+        """How many before each one were lost without a chunk; less than 0 if it was lost itself."""
+        self._live: set[int] = set()
+        self._running: dict[Any, tuple[int, int | None]] = {}
+        """By Ray's reference: an actor, and its chunk; None while it loads the subject."""
 
-    for actor in pool * WAITING:
-        give(actor)
-    while running:
+    def grow(self, workers: int | None) -> None:
+        """To so many, or as many as the cluster has room for; none is ended."""
+        here = sum(tries >= 0 for tries in self._tries)
+        for _ in range(here, min(workers or self._room, self._room)):
+            self._start(0)
+
+    def close(self) -> None:
+        """End them."""
+        self._claimed.delete(self._token)
+        for actor in self._actors:
+            self._ray.kill(actor)
+        if self._own:
+            self._ray.shutdown()
+
+    def _start(self, tries: int) -> None:
+        actor = self._actor.remote(json.dumps({**self.task, "token": self._token}))
+        self._running[actor.ready.remote()] = (len(self._actors), None)
+        self._actors.append(actor)
+        self._tries.append(tries)
+
+    def work(self, plan: Plan, todo: Iterator[int]) -> Iterator[Done]:
+        """Hand chunks out as actors have room; Ray keeps nothing of those that are done."""
+        again: deque[int] = deque()
+        lost: Counter[int] = Counter()
+        busy, ended = 0, False
+
+        def give(actor: int) -> None:
+            nonlocal busy, ended
+            index = again.popleft() if again else None if ended else next(todo, None)
+            if index is None:
+                ended = True
+                return
+            found = self._actors[actor].compute.remote(index, plan.chunks[index].key)
+            self._running[found] = (actor, index)
+            busy += 1
+
+        def fill(actors: Iterable[int]) -> None:
+            for actor in [*actors] * WAITING:
+                give(actor)
+
+        fill(self._live)
+        while busy or again or not ended:
+            for one in self._finished():
+                actor, index = self._running.pop(one)
+                busy -= index is not None
+                try:
+                    answer = json.loads(self._ray.get(one))
+                except self._ray.exceptions.RayError as error:
+                    self._replace(actor, error)
+                    if index is not None:
+                        lost[index] += 1
+                        if lost[index] > RESTARTS:
+                            raise Unfinished(_died(index, error)) from error
+                        again.append(index)
+                    continue
+                _raise_if_refused(answer)
+                if index is None:
+                    self._live.add(actor)
+                    fill([actor])
+                else:
+                    self._tries[actor] = 0
+                    give(actor)
+                    yield Done(**answer)
+            if again:
+                fill(self._live)
+
+    def _finished(self) -> list[Any]:
+        """What is done, after a wait for at least one."""
+        running = list(self._running)
         # All that are done: one look at thousands of chunks costs as much as the next.
-        ready, _ = ray.wait(list(running), num_returns=len(running), timeout=0)
-        ready = ready or ray.wait(list(running), num_returns=1)[0]
-        for one, text in zip(ready, ray.get(ready), strict=True):
-            answer = json.loads(text)
-            _raise_if_refused(answer)
-            give(running.pop(one))
-            yield Done(**answer)
+        ready, _ = self._ray.wait(running, num_returns=len(running), timeout=0)
+        if not ready:
+            wait = None if self._live else NO_WORKER_S
+            ready, _ = self._ray.wait(running, num_returns=1, timeout=wait)
+        if not ready:
+            raise Unfinished(
+                f"the Ray cluster had no room for a worker in {NO_WORKER_S:.0f} s; `ray status` says what it does"
+            )
+        return list(ready)
+
+    def _replace(self, actor: int, error: Exception) -> None:
+        """Start another one in the place of one that was lost."""
+        if self._tries[actor] < 0:
+            return  # it was replaced when another of its chunks was missed
+        tries, self._tries[actor] = self._tries[actor], -1
+        self._live.discard(actor)
+        self._ray.kill(self._actors[actor])  # it may only have been out of reach
+        if tries < RESTARTS:
+            self._start(tries + 1)
+        elif not self._live and not any(i is None for _, i in self._running.values()):
+            raise Unfinished(
+                f"no worker of the Ray cluster is left: {_first_line(error)}"
+            ) from error
+
+
+def _died(chunk: int, error: Exception) -> str:
+    return (
+        f"{RESTARTS + 1} Ray workers were lost while computing chunk {chunk}; out of memory is the usual cause. "
+        f"Run the same command again with fewer workers. The last one: {_first_line(error)}"
+    )
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 class SubjectActor:

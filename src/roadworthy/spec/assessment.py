@@ -319,6 +319,12 @@ class ExecutionSpec(Strict):
         default="", description="Data base that lists runs: `postgresql://team@host/runs`"
     )
 
+    @model_validator(mode="after")
+    def _address_of_ray(self) -> ExecutionSpec:
+        if self.address and not self.executor:
+            self.executor = "ray"
+        return self
+
 
 class Assessment(Strict):
     """The whole file."""

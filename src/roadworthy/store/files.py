@@ -15,6 +15,7 @@ import os
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -69,7 +70,7 @@ class Folder:
         partial.replace(path)
 
     def create(self, name: str, content: bytes) -> bool:
-        """A link to a whole file exists at once or not at all."""
+        """A link to a whole file exists at once or not at all; where there are no links, an empty file comes first."""
         path = self.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = partial_name(path)
@@ -77,6 +78,11 @@ class Folder:
         try:
             os.link(partial, path)
         except FileExistsError:
+            return False
+        except OSError:
+            with suppress(FileExistsError), path.open("xb") as stream:
+                stream.write(content)
+                return True
             return False
         finally:
             partial.unlink()

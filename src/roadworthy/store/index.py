@@ -12,6 +12,7 @@ SQLAlchemy and have the same tables. An older schema is migrated when the index 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -158,6 +159,12 @@ def _tables(sql: Any) -> tuple[Any, Any]:
 def _whole(row: Mapping[str, Any]) -> dict[str, Any]:
     """Its columns; what is not known is empty."""
     return {**{name: str(row.get(name) or "") for name in TEXTS}, "cases": int(row["cases"])}
+
+
+def check_index(url: str) -> None:
+    """Refuse an index that cannot take a row; one that does not answer now may do so when the run is complete."""
+    with contextlib.suppress(IndexUnreachable):
+        RunIndex(url).close()
 
 
 def record_in_index(url: str, row: Mapping[str, Any], kept: Path) -> str:

@@ -25,7 +25,7 @@ from roadworthy.subject.trace import Trace, partial_name
 MIRRORS = "ROADWORTHY_MIRRORS"
 """The environment variable that says where mirrors lie; by default in the user's cache folder."""
 LISTED_S = 2.0
-"""For so long a listing of chunks counts as fresh."""
+"""For so long a listing of chunks counts as fresh, or for twenty times as long as it took."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class SharedCache(ChunkCache):
 
     files: Any = None
     _listed: dict[str, float] = field(default_factory=dict, compare=False, repr=False)
-    """The keys in the store; under "" when they were listed."""
+    """The keys in the store; under "" when to list them again."""
 
     @property
     def address(self) -> str:
@@ -101,10 +101,12 @@ class SharedCache(ChunkCache):
     def _in_store(self, key: str) -> bool:
         if key in self._listed:
             return True
-        if time.monotonic() - self._listed.get("", -LISTED_S) >= LISTED_S:
+        started = time.monotonic()
+        if started >= self._listed.get("", 0.0):
             names = self.files.names(".cache/chunks")
             self._listed.update((n.rsplit("/", 1)[-1].removesuffix(".tar"), 0.0) for n in names)
-            self._listed[""] = time.monotonic()
+            now = time.monotonic()
+            self._listed[""] = now + max(LISTED_S, 20 * (now - started))
         return key in self._listed
 
     def _brought(self, key: str) -> bool:

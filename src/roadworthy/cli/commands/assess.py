@@ -82,8 +82,6 @@ def _assess(
         if in_place and file.suffix.lower() != WORKBOOK:
             raise SpecError(f"--in-place is for a workbook ({WORKBOOK})")
         asked = {"executor": executor, "address": address, "index": index}
-        if executor is None and address is not None:
-            asked["executor"] = "ray"
         run = assess(
             assessment_of_answers(file, **options) if table else file,  # type: ignore[arg-type]
             runs=runs,
