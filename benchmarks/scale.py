@@ -30,7 +30,7 @@ from roadworthy import registry
 from roadworthy.assessment.assess import assess
 from roadworthy.assessment.section import plan_assessment
 from roadworthy.execution.claims import Claims
-from roadworthy.execution.ray import Pool, close
+from roadworthy.execution.ray import Workforce, close
 from roadworthy.spec import Assessment
 from roadworthy.store import ChunkCache
 from roadworthy.store.files import Folder
@@ -140,7 +140,7 @@ def simulated(chunks: int, workers: int) -> Iterator[tuple[int, float, float, fl
     """Chunks done, memory, processor time a chunk in microseconds, and how busy the workers were."""
     ray = Simulated(10.0)
     plan: Any = SimpleNamespace(chunks=Keys(), spec=SimpleNamespace(subject={}))
-    pool = Pool(ray, {}, plan, ChunkCache(Path(tempfile.mkdtemp())), own=False)
+    pool = Workforce(ray, {}, plan, ChunkCache(Path(tempfile.mkdtemp())), own=False)
     pool.grow(workers)
     started = time.process_time()
     for done, _ in enumerate(pool.work(plan, iter(range(chunks))), start=1):

@@ -161,7 +161,8 @@ def importers() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {str(path.relative_to(SOURCE)): set() for path in FILES}
     for path in FILES:
         for node in nodes_of(path):
-            names = [alias.name for alias in getattr(node, "names", [])]
+            imported = isinstance(node, ast.Import | ast.ImportFrom)
+            names = [alias.name for alias in node.names] if imported else []
             for _, base in imports_in(path, node):
                 for module in (base, *(f"{base}.{name}" for name in names)):
                     if module in modules and modules[module] != path:

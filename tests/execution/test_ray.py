@@ -179,7 +179,7 @@ def done_with(lost: Callable[[int, int | None], bool], folder: Path) -> tuple[Fa
     plan = SimpleNamespace(
         chunks=dict.fromkeys(range(9), SimpleNamespace(key="")), spec=SimpleNamespace(subject={})
     )
-    pool = executor.Pool(ray, {}, plan, ChunkCache(folder), own=False)
+    pool = executor.Workforce(ray, {}, plan, ChunkCache(folder), own=False)
     pool.grow(None)
     return ray, sorted(done.index for done in pool.work(plan, iter(range(9))))
 

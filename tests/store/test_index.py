@@ -136,8 +136,19 @@ def test_an_older_schema_is_migrated_and_a_newer_one_refused(url: str, monkeypat
 
 
 def test_what_is_no_data_base_is_refused() -> None:
-    with pytest.raises(StoreError, match="is no index; write sqlite"):
+    with pytest.raises(StoreError, match="cannot be read; write sqlite"):
         RunIndex("runs")
+
+
+def test_who_may_not_make_tables_is_told_before_the_work(server) -> None:
+    url = fresh(server[0])
+    admin = sql.create_engine(url.replace("postgresql", "postgresql+psycopg"))
+    with admin.begin() as connection:
+        connection.execute(sql.text("DROP ROLE IF EXISTS guest"))
+        connection.execute(sql.text("CREATE ROLE guest LOGIN"))
+    admin.dispose()
+    with pytest.raises(StoreError, match="answers: permission denied for schema public"):
+        module.check_index(url.replace("team:secret", "guest"))
 
 
 @pytest.fixture
@@ -157,18 +168,23 @@ def test_a_run_completes_while_the_data_base_is_down_and_its_row_comes_later(
 ) -> None:
     port, start, stop = server
     url = fresh(port)
+    with (folder / "assessment.yaml").open("a") as file:
+        file.write(f"execution: {{index: '{url}'}}\n")
     stop()
     try:
-        run = assess(folder / "assessment.yaml", runs=folder / "runs", execution={"index": url})
+        run = assess(folder / "assessment.yaml", runs=folder / "runs")
     finally:
         start()
     said = [w for w in run.record.warnings if "waits in" in w]
     assert run.verdict == "met" and len(said) == 1 and "secret" not in said[0]
-    assert "waits in" in (run.folder / "run.json").read_text()
+    for name in ("run.json", "report.html"):
+        assert "waits in" in (run.folder / name).read_text()
+    kept = [p for p in (folder / "runs").rglob("*") if p.is_file()]
+    assert not [p for p in kept if b"secret" in p.read_bytes()]
     (folder / "assessment.yaml").write_text(
         (folder / "assessment.yaml").read_text().replace("0.5", "0.6")
     )
-    again = assess(folder / "assessment.yaml", runs=folder / "runs", execution={"index": url})
+    again = assess(folder / "assessment.yaml", runs=folder / "runs", execution={"workers": 1})
     assert not [w for w in again.record.warnings if "waits in" in w]
     found = RunIndex(url).rows()
     assert {r["folder"] for r in found} == {run.folder.name, again.folder.name}

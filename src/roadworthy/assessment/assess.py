@@ -51,7 +51,7 @@ from roadworthy.report.workbook import results_written
 from roadworthy.spec import Assessment, SpecError
 from roadworthy.spec.answers import assessment_of_answers, is_table
 from roadworthy.spec.assessment import ExecutionSpec
-from roadworthy.spec.document import WITHOUT_FILE
+from roadworthy.spec.document import WITHOUT_FILE, without_passwords
 from roadworthy.store import ChunkCache, RunFolder, open_cache
 from roadworthy.store.index import check_index, record_in_index
 from roadworthy.store.record import Record
@@ -182,7 +182,7 @@ def assess(
             }
         spec = _spec_of(assessment)
         if execution:
-            how = spec.execution.model_dump() | dict(execution)
+            how = dict(spec.execution) | dict(execution)
             spec = spec.model_copy(update={"execution": ExecutionSpec.model_validate(how)})
         if spec.execution.index:
             check_index(spec.execution.index)
@@ -214,7 +214,9 @@ def assess(
         if url:
             show.stage(f"copying the run to {url}", 0)
             publish(folder.path, cache.claimed)
-        _index(run, spec.execution.index, url or str(root.resolve()), cache.root)
+        place = without_passwords(url) or str(root.resolve())
+        if _waits(run, spec.execution.index, place, cache.root) and url:
+            publish(folder.path, cache.claimed)
         for chunk in plan.chunks if plan.once else ():
             cache.drop(chunk.key)
         return run
@@ -524,13 +526,14 @@ def _progress(job: _Work) -> str:
     return f"{total - len(job.left())} of {total} chunks are done and kept, and the same command goes on from there"
 
 
-def _index(run: Run, url: str, root: str, kept: Path) -> None:
-    """Enter a finished run into the index that the file names; what is said of it goes into the record."""
-    if url:
-        said = record_in_index(url, {"root": root, **run_row(run.folder)}, kept)
-        if said:
-            run.record.warnings.append(said)
-            run.record.write(run.folder)
+def _waits(run: Run, url: str, root: str, kept: Path) -> bool:
+    """Enter a finished run into the index; whether its row has to wait, which record and reports then say."""
+    said = record_in_index(url, {"root": root, **run_row(run.folder)}, kept) if url else ""
+    if said:
+        run.record.warnings.append(said)
+        write_reports(run.record)
+        run.record.write(run.folder)
+    return bool(said)
 
 
 def _slug(text: str) -> str:

@@ -44,6 +44,7 @@ from roadworthy.finding import Finding
 from roadworthy.measures.detection import match
 from roadworthy.report.charts import palette
 from roadworthy.spec import Assessment
+from roadworthy.spec.document import without_passwords
 from roadworthy.store import RunFolder
 from roadworthy.store.record import (
     CasesRecord,
@@ -99,9 +100,9 @@ def record_of(
         },
         seed=spec.seed,
         confidence=spec.confidence,
-        command=command or f"roadworthy assess {spec.document.path.name}",
+        command=without_passwords(command) or f"roadworthy assess {spec.document.path.name}",
         spec=spec.model_dump(mode="json"),
-        spec_text=spec.document.text,
+        spec_text=without_passwords(spec.document.text),
         intended_use=spec.intended_use,
         not_tested=[*spec.not_tested, *_not_tested(plan)],
         media=spec.media,

@@ -68,7 +68,7 @@ def close() -> None:
 
 
 on_ray.close = close  # type: ignore[attr-defined]
-_HELD: list[Pool] = []
+_HELD: list[Workforce] = []
 """The pool of this process, if there is one: Ray itself connects a process to one cluster."""
 
 
@@ -100,7 +100,7 @@ def _connect(ray: Any, address: str) -> bool:
     return True
 
 
-def _pool(ray: Any, plan: Plan, cache: ChunkCache, workers: int | None, address: str) -> Pool:
+def _pool(ray: Any, plan: Plan, cache: ChunkCache, workers: int | None, address: str) -> Workforce:
     """The actors for this plan: those of the call before, if they have the same; as many as asked for or as fit."""
     document = plan.spec.document
     task = {
@@ -112,12 +112,12 @@ def _pool(ray: Any, plan: Plan, cache: ChunkCache, workers: int | None, address:
     }
     if not _HELD or _HELD[0].task != task:
         close()
-        _HELD.append(Pool(ray, task, plan, cache, own=_connect(ray, address)))
+        _HELD.append(Workforce(ray, task, plan, cache, own=_connect(ray, address)))
     _HELD[0].grow(workers)
     return _HELD[0]
 
 
-class Pool:
+class Workforce:
     """Actors that hold the subject of one plan, also between the calls in which its chunks come."""
 
     def __init__(

@@ -33,6 +33,7 @@ from pydantic import (
     ValidationError,
     ValidationInfo,
     create_model,
+    field_serializer,
     model_validator,
 )
 
@@ -43,7 +44,7 @@ from roadworthy.data.values import TASKS, Task
 from roadworthy.measures import for_values
 from roadworthy.registry import did_you_mean
 from roadworthy.spec import limits
-from roadworthy.spec.document import Document, SpecError
+from roadworthy.spec.document import Document, SpecError, without_passwords
 from roadworthy.spec.mistakes import first_error
 from roadworthy.spec.own import is_own, own_component
 
@@ -324,6 +325,10 @@ class ExecutionSpec(Strict):
         if self.address and not self.executor:
             self.executor = "ray"
         return self
+
+    @field_serializer("index")
+    def _written_without_password(self, index: str) -> str:
+        return without_passwords(index)
 
 
 class Assessment(Strict):

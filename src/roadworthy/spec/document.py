@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,6 +23,16 @@ WITHOUT_FILE = "<in memory>"
 """The name of a file that is none: its content was handed over as a mapping."""
 WORKBOOK = ".xlsx"
 """The ending of an assessment file that is a workbook."""
+_PASSWORD = re.compile(r"(://[^\s:/@]*:)[^\s/]+@")
+
+
+def without_passwords(text: str) -> str:
+    """A text whose addresses say *** instead of a password, for what others read.
+
+    >>> without_passwords("index: postgresql://team:secret@host/runs")
+    'index: postgresql://team:***@host/runs'
+    """
+    return _PASSWORD.sub(r"\1***@", text)
 
 
 class SpecError(ValueError):

@@ -51,7 +51,7 @@ class RunIndex:
             place = sql.engine.make_url(url)
         except sql.exc.ArgumentError as error:
             raise StoreError(
-                f"{url!r} is no index; write sqlite:///FILE or postgresql://USER@HOST/DATABASE"
+                "the address of the index cannot be read; write sqlite:///FILE or postgresql://USER@HOST/DATABASE"
             ) from error
         if place.drivername == "postgresql":
             place = place.set(drivername="postgresql+psycopg")
@@ -121,9 +121,14 @@ class RunIndex:
         try:
             with self._engine.begin() as connection:
                 return use(connection)
-        except (self._sql.exc.OperationalError, self._sql.exc.InterfaceError) as error:
+        except self._sql.exc.DBAPIError as error:
             reason = str(error.orig).strip().splitlines()[0]
-            raise IndexUnreachable(f"the index {self.name} cannot be reached: {reason}") from error
+            away = (self._sql.exc.OperationalError, self._sql.exc.InterfaceError)
+            if isinstance(error, away):
+                raise IndexUnreachable(
+                    f"the index {self.name} cannot be reached: {reason}"
+                ) from error
+            raise StoreError(f"the index {self.name} answers: {reason}") from error
 
 
 class IndexUnreachable(StoreError):
