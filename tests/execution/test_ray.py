@@ -28,7 +28,7 @@ from pathlib import Path
 def predict(vector):
     here = Path(__file__).parent
     (here / "pids" / str(os.getpid())).touch()
-    time.sleep(float((here / "pause").read_text()))
+    time.sleep(1 if (here / "wait").exists() else 0.1 if (here / "slow").exists() else 0)
     return [float(vector.sum()), 0.0]
 """
 FILE = """
@@ -60,7 +60,6 @@ def folder(tmp_path: Path) -> Path:
     x = rng.normal(size=(100, 3)).astype(np.float32)
     np.savez(tmp_path / "test.npz", x=x, labels=(x.sum(axis=1) < 0.3).astype(int))
     (tmp_path / "subject.py").write_text(SUBJECT)
-    (tmp_path / "pause").write_text("0")
     (tmp_path / "pids").mkdir()
     (tmp_path / "assessment.yaml").write_text(FILE)
     return tmp_path
@@ -100,7 +99,7 @@ def test_findings_are_the_same_here_in_processes_and_on_two_nodes(folder: Path, 
     file = folder / "assessment.yaml"
     assess(file, runs=folder / "here", workers=1)
     assess(file, runs=folder / "two", workers=2)
-    (folder / "pause").write_text("0.05")
+    (folder / "slow").touch()
     for n in (1, 2, 4):
         for pid in (folder / "pids").iterdir():
             pid.unlink()
@@ -115,12 +114,14 @@ def test_findings_are_the_same_here_in_processes_and_on_two_nodes(folder: Path, 
 
 def test_workers_a_node_and_the_driver_may_be_lost(folder: Path, cluster) -> None:
     assess(folder / "assessment.yaml", runs=folder / "here", workers=1)
-    (folder / "pause").write_text("0.05")
+    (folder / "slow").touch()
+    (folder / "wait").touch()  # until most workers are there
     third = cluster.add_node(num_cpus=2)
     # All that the cluster has room for: what is lost with a node has no place elsewhere.
     words = ("--executor", "ray", "--address", cluster.address)
     running = subprocess.Popen(command(folder, "lost", *words), stderr=subprocess.PIPE, text=True)
     until(lambda: len(list((folder / "pids").iterdir())) > 3)
+    (folder / "wait").unlink()
     mine = {str(os.getpid()), str(running.pid)}
     workers = [int(p.name) for p in (folder / "pids").iterdir() if p.name not in mine]
     alive = [pid for pid in workers if Path(f"/proc/{pid}").exists()]
@@ -223,6 +224,8 @@ def test_a_worker_that_differs_is_refused_by_its_node(folder: Path, cluster) -> 
 
 def test_no_cluster_and_no_ray_are_refused_in_one_sentence(folder: Path, monkeypatch) -> None:
     how = {"executor": "ray", "address": "127.0.0.1:1"}
+    with pytest.raises(SpecError, match=r"no Ray cluster answers at '127\.0\.0\.1:1'"):
+        assess(folder / "assessment.yaml", runs=folder / "none", execution=how)
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(SpecError, match=r"the executor ray, which is not installed.*\[ray\]"):
         assess(folder / "assessment.yaml", runs=folder / "none", execution=how)

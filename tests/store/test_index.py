@@ -136,8 +136,10 @@ def test_an_older_schema_is_migrated_and_a_newer_one_refused(url: str, monkeypat
 
 
 def test_what_is_no_data_base_is_refused() -> None:
-    with pytest.raises(StoreError, match="cannot be read; write sqlite"):
+    with pytest.raises(StoreError, match="no address of an index; write sqlite"):
         RunIndex("runs")
+    with pytest.raises(StoreError, match="write sqlite:///FILE or postgresql://"):
+        RunIndex("postgres://team@host/runs")
 
 
 def test_who_may_not_make_tables_is_told_before_the_work(server) -> None:

@@ -27,6 +27,7 @@ SUPERVISORS = {
 @pytest.fixture(scope="module")
 def study():
     sys.path.insert(0, str(STUDY))
+    sys.modules.pop("study", None)  # of another study
     try:
         import study
 

@@ -47,6 +47,7 @@ def study():
         )
     finally:
         sys.path.remove(str(STUDY))
+        sys.modules.pop("study", None)
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import socket
 import sys
 import uuid
 from collections import Counter, deque
@@ -89,15 +90,23 @@ def _connect(ray: Any, address: str) -> bool:
     options = {"log_to_driver": False, "logging_level": "error", "runtime_env": given}
     try:
         if address:
+            _knock(address)
             ray.init(address=address, **options)
         else:
             ray.init(include_dashboard=False, **options)
-    except (ConnectionError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError) as error:
         where = f"no Ray cluster answers at {address!r}" if address else "Ray cannot be started"
         raise SpecError(
             f"{where}: {_first_line(error)}. Start one with `ray start --head`"
         ) from error
     return True
+
+
+def _knock(address: str) -> None:
+    """Fail within seconds where nothing listens; Ray itself asks for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if port.isdigit():
+        socket.create_connection((host, int(port)), timeout=5).close()
 
 
 def _pool(ray: Any, plan: Plan, cache: ChunkCache, workers: int | None, address: str) -> Workforce:

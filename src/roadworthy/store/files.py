@@ -11,6 +11,7 @@ that is then moved. A store that does not answer is asked again for a minute.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import time
 import uuid
@@ -27,6 +28,8 @@ from roadworthy.subject.trace import partial_name
 _T = TypeVar("_T")
 PATIENCE_S = 60.0
 """How long a store that does not answer is asked again."""
+OBJECT_STORES = frozenset({"s3", "gs", "gcs", "abfs", "az", "oci", "oss", "memory"})
+"""Where a put is whole at once, by fsspec's names."""
 
 
 class SharedFiles(Protocol):
@@ -107,11 +110,18 @@ class Remote:
 
             self._fs, self._root = url_to_fs(url.rstrip("/"), use_listings_cache=False)
         except ImportError as error:
-            raise StoreError(not_installed(f"a store at {url} ({error})", "store")) from error
+            if not importlib.util.find_spec("fsspec"):
+                raise StoreError(
+                    not_installed(f"a store at {url} needs fsspec", "store")
+                ) from error
+            raise StoreError(f"a store at {url} needs its driver: {error} (with pip)") from error
         except ValueError as error:
             raise StoreError(f"{url} is no store: {error}") from error
         self.url = url.rstrip("/")
-        self._puts_whole = self._fs.protocol not in ("file", ("file", "local"), "sftp", "smb")
+        names = self._fs.protocol
+        self._puts_whole = not OBJECT_STORES.isdisjoint(
+            [names] if isinstance(names, str) else names
+        )
 
     def read(self, name: str) -> bytes | None:
         """The content; None if there is no such file."""
@@ -189,6 +199,8 @@ class Remote:
             except (FileNotFoundError, FileExistsError, PermissionError, StoreError):
                 raise
             except Exception as error:
+                if type(error).__name__ == "NoCredentialsError":
+                    raise StoreError(f"the store {self.url}: {error}") from error
                 if time.monotonic() + pause > until:
                     raise StoreError(
                         f"the store {self.url} did not answer for {PATIENCE_S:.0f} s: {error}"

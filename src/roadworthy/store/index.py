@@ -49,10 +49,12 @@ class RunIndex:
         self._sql = sql = _sqlalchemy()
         try:
             place = sql.engine.make_url(url)
-        except sql.exc.ArgumentError as error:
+        except sql.exc.ArgumentError:
+            place = None
+        if place is None or place.get_backend_name() not in ("sqlite", "postgresql"):
             raise StoreError(
-                "the address of the index cannot be read; write sqlite:///FILE or postgresql://USER@HOST/DATABASE"
-            ) from error
+                "this is no address of an index; write sqlite:///FILE or postgresql://USER@HOST/DATABASE"
+            )
         if place.drivername == "postgresql":
             place = place.set(drivername="postgresql+psycopg")
         self.name = place.render_as_string(hide_password=True)
@@ -62,7 +64,9 @@ class RunIndex:
         try:
             self._engine = sql.create_engine(place, connect_args=waits)
         except (ImportError, sql.exc.NoSuchModuleError) as error:
-            raise StoreError(not_installed(f"the index {self.name}", "postgres")) from error
+            raise StoreError(
+                not_installed(f"the index {self.name} needs a driver", "postgres")
+            ) from error
         self._reach(self._migrate)
 
     def add(self, *rows: Mapping[str, Any]) -> None:
