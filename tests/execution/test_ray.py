@@ -20,6 +20,7 @@ from roadworthy.execution import ray as executor
 from roadworthy.execution.work import Unfinished
 from roadworthy.spec import SpecError
 from roadworthy.store import ChunkCache
+from roadworthy.store.shared import MIRRORS
 
 pytestmark = pytest.mark.usefixtures("no_monitor")
 SUBJECT = """
@@ -138,6 +139,79 @@ def test_workers_a_node_and_the_driver_may_be_lost(folder: Path, cluster) -> Non
     record = json.loads(next((folder / "lost").glob("shared-*/run.json")).read_text())
     assert record["cases"]["from_cache"] >= 5 * kept
     assert findings(folder, "lost") == findings(folder, "here")
+
+
+APART = """
+from pathlib import Path
+here = Path(__file__).parent
+def predict(vector):
+    weight = float((here / "weight").read_text())
+    if (here / "away").exists() and abs(vector[0]) > 1.5:
+        raise TimeoutError("no answer")
+    return [weight * float(vector.sum()) * (-1 if (here / "turned").exists() else 1), 0.0]
+"""
+
+
+@pytest.fixture
+def apart(tmp_path: Path):
+    """A cluster whose nodes keep their own copies of a store, as other machines do."""
+    pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    def node(name: str) -> dict:
+        return {"num_cpus": 1, "env_vars": {MIRRORS: str(tmp_path / name)}}
+
+    found = Cluster(
+        initialize_head=True, head_node_args={"include_dashboard": False, **node("one")}
+    )
+    found.add_node(**node("two"))
+    yield found.address
+    found.shutdown()
+
+
+def test_nodes_with_copies_of_their_own_share_a_store(
+    folder: Path, apart: str, monkeypatch
+) -> None:
+    (folder / "subject.py").write_text(APART)
+    (folder / "weight").write_text("1.5")  # opened when it answers
+    (folder / "away").touch()
+    words = ("--executor", "ray", "--address", apart)
+    monkeypatch.setenv(MIRRORS, str(folder / "driver"))
+    url = f"file://{folder}/store"
+    line = [*command(folder, "", *words)]
+    line[line.index("--runs") + 1] = url
+
+    def record(*more: str) -> dict:
+        done = subprocess.run([*line, *more], capture_output=True, text=True)
+        assert done.returncode in (0, 1, 3), done.stderr
+        (found,) = (folder / "store").glob("shared-*/run.json")
+        return json.loads(found.read_text())
+
+    cases = record()["cases"]
+    failed = cases["failed"]
+    assert failed > 5 and cases["computed"] == 100
+    (folder / "away").unlink()
+    cases = record()["cases"]
+    assert cases["failed"] == 0 and failed <= cases["computed"] < 100
+    (found,) = (folder / "store").glob("shared-*/findings.json")
+    before = found.read_bytes()
+    assess(folder / "assessment.yaml", runs=folder / "here", workers=1, fresh=True)
+    assert before == findings(folder, "here")
+    assert record()["cases"]["computed"] == 0
+    (folder / "turned").touch()
+    assert record("--fresh")["cases"]["computed"] == 100 and found.read_bytes() != before
+
+
+def test_a_worker_with_other_data_or_another_subject_is_refused(
+    folder: Path, cluster, monkeypatch
+) -> None:
+    known = executor._contents
+    how = {"executor": "ray", "address": cluster.address, "workers": 1}
+    for what in ("the data test", "the subject"):
+        with monkeypatch.context() as patch:
+            patch.setattr(executor, "_contents", lambda plan, w=what: {**known(plan), w: "other"})
+            with pytest.raises(SpecError, match=f"it has another content of {what}"):
+                assess(folder / "assessment.yaml", runs=folder / "none", execution=how)
 
 
 class FakeRay:

@@ -14,7 +14,7 @@ import pytest
 from roadworthy.data.values import CLASS_SCORES
 from roadworthy.store import ChunkCache, RunFolder, list_runs
 from roadworthy.store.cache import KeptScores
-from roadworthy.subject.trace import SYSTEM, ModuleTrace, Trace, link_chunk
+from roadworthy.subject.trace import SYSTEM, ModuleTrace, Trace, link_chunk, this_machine
 
 KEY = "ab" * 16
 
@@ -124,9 +124,11 @@ def test_what_a_dead_process_left_is_swept_also_from_the_run_folder(tmp_path):
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     for place in (tmp_path / "cache" / "ab", tmp_path / "run"):
-        (place / f"x.{dead.pid}-1234.partial").mkdir(parents=True)
+        (place / f"x.{dead.pid}-{this_machine()}-1234.partial").mkdir(parents=True)
+    elsewhere = tmp_path / "run" / f"x.{dead.pid}-0a0b0c0d-1234.partial"
+    elsewhere.mkdir()
     ChunkCache(tmp_path / "cache").sweep(tmp_path / "run")
-    assert not list(tmp_path.rglob("*.partial"))
+    assert list(tmp_path.rglob("*.partial")) == [elsewhere]
 
 
 def test_the_manifest_holds_a_hash_of_every_file(tmp_path):
@@ -141,7 +143,7 @@ def test_scores_go_with_their_chunk_and_what_was_half_written_of_them_is_swept(t
     cache.write(KEY, trace())
     cache.keep_scores("knn", KEY, KeptScores(np.zeros(4), 0.1))
     kept = cache.supervisor("knn") / "scores" / f"{KEY}.npz"
-    half = kept.with_name("a.npz.999999999-abcdef12.partial")
+    half = kept.with_name(f"a.npz.999999999-{this_machine()}-abcdef12.partial")
     half.write_bytes(b"half")
     cache.sweep()
     assert not half.exists() and cache.kept_scores("knn", KEY, 4) is not None

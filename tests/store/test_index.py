@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import json
-import os
 import shutil
 import socket
 import subprocess
@@ -219,12 +218,24 @@ def test_the_command_lists_what_the_index_has(folder: Path, url: str) -> None:
     assert json.loads(none.stdout) == []
 
 
-def test_rows_that_wait_are_written_once(url: str, tmp_path: Path, monkeypatch) -> None:
-    nowhere = "postgresql://team@127.0.0.1:1/runs"
-    pytest.importorskip("psycopg")
-    assert "waits in" in record_in_index(nowhere, row(1), tmp_path)
-    assert "waits in" in record_in_index(nowhere, row(2), tmp_path)
-    assert record_in_index(url, row(3), tmp_path) == ""
+def test_rows_wait_for_their_own_index(server, tmp_path: Path) -> None:
+    port, start, stop = server
+    url, other = fresh(port), f"sqlite:///{tmp_path}/index.sqlite"
+    stop()
+    try:
+        assert "waits in" in record_in_index(url, row(1), tmp_path)
+        assert "waits in" in record_in_index(url, row(2), tmp_path)
+        assert record_in_index(other, row(3), tmp_path) == ""
+    finally:
+        start()
+    assert [r["folder"] for r in RunIndex(other).rows()] == ["run-3"]
     assert record_in_index(url, row(4), tmp_path) == ""
-    assert sorted(r["folder"] for r in RunIndex(url).rows()) == [f"run-{k}" for k in (1, 2, 3, 4)]
-    assert os.listdir(tmp_path / module.PENDING) == []
+    assert record_in_index(url, row(5), tmp_path) == ""
+    assert sorted(r["folder"] for r in RunIndex(url).rows()) == [f"run-{k}" for k in (1, 2, 4, 5)]
+    assert not list((tmp_path / module.PENDING).rglob("*.json"))
+
+
+def test_a_password_of_a_store_is_not_entered() -> None:
+    from roadworthy.cli.commands.runs import _whole
+
+    assert _whole("sftp://team:hidden@host/runs/") == "sftp://team:***@host/runs"

@@ -9,16 +9,20 @@ import subprocess
 import sys
 import threading
 import time
+from collections import deque
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from roadworthy.assessment.assess import assess
-from roadworthy.execution.claims import Claims
-from roadworthy.store import StoreError, files
+from roadworthy.execution import work
+from roadworthy.execution.claims import Claims, unclaimed
+from roadworthy.store import ChunkCache, StoreError, files
 from roadworthy.store.files import Folder, Remote
 from roadworthy.store.shared import MIRRORS
+from roadworthy.subject.module import SubjectError
 
 SUBJECT = """
 import os, time
@@ -237,3 +241,31 @@ def test_a_store_that_stays_away_and_what_is_no_store_are_said(monkeypatch, buck
         Remote(bucket).read("a")
     with pytest.raises(StoreError, match="nosuch://team is no store"):
         Remote("nosuch://team")
+
+
+def test_what_others_compute_holds_nobody_up(tmp_path: Path) -> None:
+    place, cache = Folder(tmp_path), ChunkCache(tmp_path)
+    with Claims(place) as one, Claims(place) as other:
+        assert other.take("b")
+        waiting = deque([(0, "a"), (1, "b"), (2, "c")])
+        assert list(unclaimed(one, cache, waiting, [])) == [0, 2] and list(waiting) == [(1, "b")]
+        other.release("b")
+        assert list(unclaimed(one, cache, waiting, [])) == [1] and not waiting
+
+
+def test_a_worker_that_read_another_file_stops_the_run(folder: Path, monkeypatch) -> None:
+    (folder / "weights").write_text("1")
+    (folder / "assessment.yaml").write_text(FILE.replace("[subject.py]", "[subject.py, weights]"))
+    (folder / "subject.py").write_text(
+        "from pathlib import Path\nopen(Path(__file__).parent / 'weights').read()\n" + SUBJECT
+    )
+
+    def elsewhere(*given, **more):
+        done = known(*given, **more)
+        return replace(done, files=dict.fromkeys(done.files, "another content"))
+
+    known = work.work
+    monkeypatch.setattr(work, "work", elsewhere)
+    with pytest.raises(SubjectError, match="is another file where a worker"):
+        assess(folder / "assessment.yaml", runs=folder / "runs")
+    assert not list((folder / "runs" / ".cache").glob("??/*/chunk.json"))

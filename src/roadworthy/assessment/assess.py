@@ -7,7 +7,7 @@ import itertools
 import math
 import os
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
@@ -39,7 +39,7 @@ from roadworthy.cases.circumstance import Condition
 from roadworthy.claims import Judgement
 from roadworthy.data.maite import is_maite_dataset
 from roadworthy.data.values import BOXES, CLASS_SCORES, TASKS
-from roadworthy.execution.claims import Claims, unclaimed
+from roadworthy.execution.claims import PAUSE_S, Claims, unclaimed
 from roadworthy.execution.class_order import check_box_classes, check_class_order
 from roadworthy.execution.plan import Plan
 from roadworthy.execution.progress import Progress, Silent
@@ -57,7 +57,7 @@ from roadworthy.store.index import check_index, record_in_index
 from roadworthy.store.record import Record
 from roadworthy.store.runs import CASES, arrow_table, run_row
 from roadworthy.store.shared import publish
-from roadworthy.subject.identity import state_of_file
+from roadworthy.subject.identity import LISTING, state_of_file
 from roadworthy.subject.module import SubjectError
 from roadworthy.subject.system import System
 from roadworthy.subject.trace import SYSTEM, concatenate
@@ -214,7 +214,7 @@ def assess(
         if url:
             show.stage(f"copying the run to {url}", 0)
             publish(folder.path, cache.claimed)
-        place = without_passwords(url) or str(root.resolve())
+        place = without_passwords(url.rstrip("/")) or str(root.resolve())
         if _waits(run, spec.execution.index, place, cache.root) and url:
             publish(folder.path, cache.claimed)
         for chunk in plan.chunks if plan.once else ():
@@ -291,17 +291,36 @@ class _Work:
         found: dict[str, str] = {}
         unseen: dict[str, None] = {}
         chunks, elsewhere = self.plan.chunks, list[int]()
+        waiting, pause = deque((i, chunks[i].key) for i in indices), PAUSE_S
         with Claims(self.cache.claimed) as claims:
-            keys = [(i, chunks[i].key) for i in indices]
-            free = unclaimed(claims, self.cache, keys, elsewhere)
-            for done in _executed(self.plan, self.cache, indices, free, workers, in_process):
-                claims.release(chunks[done.index].key)
-                found.update(done.files)
-                unseen.update(dict.fromkeys(done.unseen))
-                yield done
+            while waiting:
+                left = [i for i, _ in waiting]
+                free = unclaimed(claims, self.cache, waiting, elsewhere)
+                for done in _executed(self.plan, self.cache, left, free, workers, in_process):
+                    self.cache.bring(chunks[done.index].key)
+                    claims.release(chunks[done.index].key)
+                    self._check_alike(done, indices)
+                    found.update(done.files)
+                    unseen.update(dict.fromkeys(done.unseen))
+                    yield done
+                if waiting:  # for other assessments in this store
+                    pause = PAUSE_S if len(waiting) < len(left) else min(2 * pause, 2.0)
+                    time.sleep(pause)
         for index in elsewhere:  # another assessment in this store has computed them meanwhile
             yield Done(index, len(chunks[index]), 0, 0.0)
         self._note({k: v for k, v in found.items() if k not in self.plan.evidence.files}, unseen)
+
+    def _check_alike(self, done: Done, indices: Sequence[int]) -> None:
+        """Stop if a worker read another content under a path than was read here."""
+        known = self.plan.evidence.files
+        for place, state in done.files.items():
+            if not state.startswith(LISTING) and known.get(place, state) != state:
+                for index in indices:
+                    self.cache.drop(self.plan.chunks[index].key)
+                raise SubjectError(
+                    f"{place} changed while the subject was run, or is another file where a worker runs. "
+                    "What depends on it is not kept; make the files the same and run it again"
+                )
 
     def _note(self, files: Mapping[str, str], unseen: Iterable[str]) -> None:
         known = {p for p, _ in self.plan._files[0]}, self._unseen, self.plan.once
@@ -406,8 +425,10 @@ def _executed(
     where two chunks show that it pays. `free` gives those of `todo` that are computed here."""
     inline = registry.get("executors", "inline").build
     asked = plan.spec.execution
-    if not todo:
+    first = next(free, None)
+    if first is None:
         return
+    free = itertools.chain([first], free)
     if asked.executor:
         given = {"workers": workers, "address": asked.address or None}
         given = {name: value for name, value in given.items() if value is not None}

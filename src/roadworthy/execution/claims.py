@@ -22,7 +22,7 @@ import threading
 import time
 import uuid
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from roadworthy.store.cache import ChunkCache, is_alive
 from roadworthy.store.files import SharedFiles
@@ -104,14 +104,14 @@ class Claims:
 
 
 def unclaimed(
-    claims: Claims, cache: ChunkCache, keys: Sequence[tuple[int, str]], elsewhere: list[int]
+    claims: Claims, cache: ChunkCache, waiting: deque[tuple[int, str]], elsewhere: list[int]
 ) -> Iterator[int]:
     """The chunks to compute here, each claimed; those that others have computed meanwhile go to `elsewhere`.
 
-    It waits while all that is left is being computed by others.
+    It ends when all that is still waiting is being computed by others.
     """
-    waiting, pause = deque(keys), PAUSE_S
-    while waiting:
+    moved = True
+    while waiting and moved:
         moved = False
         for _ in range(len(waiting)):
             index, key = waiting.popleft()
@@ -126,6 +126,3 @@ def unclaimed(
             else:
                 yield index
             moved = True
-        pause = PAUSE_S if moved else min(2 * pause, 2.0)
-        if waiting and not moved:
-            time.sleep(pause)

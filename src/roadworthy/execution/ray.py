@@ -11,7 +11,6 @@ folder must be the same one, mounted, or a store under a URL.
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import socket
@@ -22,20 +21,21 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from roadworthy.data.samples import DataError
 from roadworthy.execution.plan import Plan, Wants, resolve
 from roadworthy.execution.versions import code_version, libraries
 from roadworthy.execution.work import Done, Unfinished, work
 from roadworthy.registry import not_installed, register
 from roadworthy.spec import Assessment, SpecError
-from roadworthy.store import ChunkCache, open_cache
+from roadworthy.store import ChunkCache, StoreError, open_cache
 from roadworthy.subject.module import SubjectError
 
 WAITING = 2
 """Chunks an actor has at a time: the next one is there when it has finished one."""
 RESTARTS = 3
 """How often a lost worker is replaced, and a lost chunk given again."""
-NO_WORKER_S = 300.0
-"""For so long a cluster may have no room for any worker."""
+NO_WORKER_S = 900.0
+"""For so long no worker may be ready: a cluster may have no room, and a large subject takes minutes to load."""
 GPU = "cuda"
 """A subject with this `device` has a GPU for each actor."""
 
@@ -50,14 +50,10 @@ def on_ray(
     address: str = "",
 ) -> Iterator[Done]:
     """Several chunks at a time, on the actors of a Ray cluster; one is started here if no address is given."""
-    todo = iter(indices)
-    first = next(todo, None)
-    if first is None:
-        return
     ray = _ray()
     try:
         pool = _pool(ray, plan, cache, workers, address)
-        yield from pool.work(plan, itertools.chain([first], todo))
+        yield from pool.work(plan, iter(indices))
     except ray.exceptions.RayError as error:
         raise Unfinished(f"the Ray cluster failed: {_first_line(error)}") from error
 
@@ -93,7 +89,7 @@ def _connect(ray: Any, address: str) -> bool:
             _knock(address)
             ray.init(address=address, **options)
         else:
-            ray.init(include_dashboard=False, **options)
+            ray.init(address="local", include_dashboard=False, **options)
     except (OSError, ValueError, RuntimeError) as error:
         where = f"no Ray cluster answers at {address!r}" if address else "Ray cannot be started"
         raise SpecError(
@@ -118,6 +114,7 @@ def _pool(ray: Any, plan: Plan, cache: ChunkCache, workers: int | None, address:
         "cache": cache.address,
         "wants": plan.wants.to_json(),
         "version": f"{code_version()}, {libraries()}",
+        "answers_of": _contents(plan),
     }
     if not _HELD or _HELD[0].task != task:
         close()
@@ -225,7 +222,8 @@ class Workforce:
             ready, _ = self._ray.wait(running, num_returns=1, timeout=wait)
         if not ready:
             raise Unfinished(
-                f"the Ray cluster had no room for a worker in {NO_WORKER_S:.0f} s; `ray status` says what it does"
+                f"no Ray worker was ready within {NO_WORKER_S:.0f} s: the cluster has no room (see `ray status`), "
+                "or the subject loads longer"
             )
         return list(ready)
 
@@ -242,6 +240,14 @@ class Workforce:
             raise Unfinished(
                 f"no worker of the Ray cluster is left: {_first_line(error)}"
             ) from error
+
+
+def _contents(plan: Plan) -> dict[str, str]:
+    """What all who compute must have alike: the data, and the subject if its fingerprint holds in other processes."""
+    found = {f"the data {role}": d.input_fingerprint for role, d in plan.data.items()}
+    if all(getattr(module, "mark", "set") for module in plan.subject.modules.values()):
+        found["the subject"] = plan.subject.fingerprint
+    return found
 
 
 def _died(chunk: int, error: Exception) -> str:
@@ -278,6 +284,13 @@ class SubjectActor:
         wants = Wants.from_json(first["wants"])
         self._plan = resolve(spec, wants=wants, keep=self._cache.root)
         self._plan.evidence.ignored = self._cache.own_folders
+        here = _contents(self._plan)
+        for what, expected in first["answers_of"].items():
+            if here.get(what, expected) != expected:
+                raise SpecError(
+                    f"it has another content of {what} than the driver; make the files the same. What is learned on the way "
+                    "is found again where all nodes mount one runs folder, or train it before"
+                )
 
     def ready(self) -> str:
         """Whether it can work."""
@@ -311,5 +324,5 @@ def _raise_if_refused(answer: dict[str, Any]) -> None:
     said = f"the Ray worker on {answer['node']}: {answer['message']}"
     if answer.get("errno"):
         raise OSError(answer["errno"], said)
-    kinds: dict[str, type[Exception]] = {"SubjectError": SubjectError, "SpecError": SpecError}
+    kinds = {kind.__name__: kind for kind in (SubjectError, SpecError, StoreError, DataError)}
     raise kinds.get(answer["error"], RuntimeError)(said)

@@ -27,7 +27,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from roadworthy.store.files import Folder, SharedFiles
-from roadworthy.subject.trace import Trace, link_chunk, partial_name, read_manifest
+from roadworthy.subject.trace import Trace, link_chunk, partial_name, read_manifest, this_machine
 
 _T = TypeVar("_T")
 PASSING = "passing"
@@ -79,6 +79,12 @@ class ChunkCache:
 
         With `now` nothing that was looked up a moment ago counts.
         """
+        return self._is_here(key)
+
+    def bring(self, key: str) -> None:
+        """Have here what a worker has just written; it may have done so elsewhere."""
+
+    def _is_here(self, key: str) -> bool:
         try:
             about = read_manifest(self.folder(key), check=key not in self.checked)["about"]
         except (OSError, ValueError, KeyError):
@@ -125,7 +131,7 @@ class ChunkCache:
         folder = self.folder(key)
         folder.parent.mkdir(parents=True, exist_ok=True)
         self.checked.discard(key)
-        if self.has(key):
+        if self._is_here(key):
             return
         self._forget_scores(key)
         trace.write(folder, about={PASSING: passing}, replace=True)
@@ -167,11 +173,11 @@ class ChunkCache:
         return kept if kept.scores.shape == (n,) else None
 
     def sweep(self, *folders: Path) -> None:
-        """Remove what processes that no longer live left half-written, here and in `folders`."""
+        """Remove what processes of this machine that no longer live left half-written, here and in `folders`."""
         for place in (*folders, *self.root.glob("*"), *self.root.glob("supervisors/*/scores")):
             for partial in place.glob("*.partial"):
-                pid = partial.name.split(".")[-2].split("-")[0]
-                if pid.isdigit() and is_alive(int(pid)):
+                pid, machine = [*partial.name.split(".")[-2].split("-"), ""][:2]
+                if machine != this_machine() or (pid.isdigit() and is_alive(int(pid))):
                     continue
                 if partial.is_dir():
                     shutil.rmtree(partial, ignore_errors=True)

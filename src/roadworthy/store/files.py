@@ -88,7 +88,7 @@ class Folder:
                 return True
             return False
         finally:
-            partial.unlink()
+            partial.unlink(missing_ok=True)
         return True
 
     def delete(self, name: str) -> None:

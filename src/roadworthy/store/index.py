@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -170,6 +171,12 @@ def _whole(row: Mapping[str, Any]) -> dict[str, Any]:
     return {**{name: str(row.get(name) or "") for name in TEXTS}, "cases": int(row["cases"])}
 
 
+def _name_of(url: str) -> str:
+    """Of a folder for the rows of this index."""
+    shown = _sqlalchemy().engine.make_url(url).render_as_string(hide_password=True)
+    return hashlib.blake2b(shown.encode(), digest_size=8).hexdigest()
+
+
 def check_index(url: str) -> None:
     """Refuse an index that cannot take a row; one that does not answer now may do so when the run is complete."""
     with contextlib.suppress(IndexUnreachable):
@@ -178,7 +185,7 @@ def check_index(url: str) -> None:
 
 def record_in_index(url: str, row: Mapping[str, Any], kept: Path) -> str:
     """Write the row of a run, and those that still wait under `kept`; if that fails, what to tell the user."""
-    folder = RunFolder(kept / PENDING)
+    folder = RunFolder(kept / PENDING / _name_of(url))
     waiting = sorted(folder.path.glob("*.json"))
     try:
         RunIndex(url).add(*(json.loads(path.read_text()) for path in waiting), row)

@@ -20,7 +20,7 @@ from typing import Any
 from roadworthy.store.cache import ChunkCache
 from roadworthy.store.files import Folder, Remote, SharedFiles
 from roadworthy.store.runs import RUN, RunFolder, StoreError
-from roadworthy.subject.trace import Trace, partial_name
+from roadworthy.subject.trace import Trace, whole_folder
 
 MIRRORS = "ROADWORTHY_MIRRORS"
 """The environment variable that says where mirrors lie; by default in the user's cache folder."""
@@ -48,15 +48,21 @@ class SharedCache(ChunkCache):
 
     def has(self, key: str, *, now: bool = False) -> bool:
         """Whether it is here, or in the store and can be brought."""
-        if super().has(key):
+        if self._is_here(key):
             return True
-        return (now or self._in_store(key)) and self._brought(key) and super().has(key)
+        return (now or self._in_store(key)) and self._brought(key) and self._is_here(key)
+
+    def bring(self, key: str) -> None:
+        """From the store, unless it is here for good."""
+        self.has(key, now=True)
 
     def write(self, key: str, trace: Trace, *, passing: int = 0) -> None:
-        """Here, then in the store; what failed for a passing reason stays here."""
+        """Here, then in the store; also what failed for a passing reason, for the driver of a worker elsewhere."""
+        if self.files.read(_object(key)) is None:
+            super().drop(key)  # it was dropped from the store by another machine
         super().write(key, trace, passing=passing)
+        self.files.write(_object(key), _packed(self.folder(key)))
         if not passing:
-            self.files.write(_object(key), _packed(self.folder(key)))
             self._listed[key] = 0.0
 
     def read(self, key: str) -> Trace:
@@ -74,7 +80,7 @@ class SharedCache(ChunkCache):
     def rename(self, old: str, new: str) -> None:
         """In both places."""
         super().rename(old, new)
-        if old != new and self.folder(new).is_dir() and super().has(new):
+        if old != new and self._is_here(new):
             self.files.write(_object(new), _packed(self.folder(new)))
             self.files.delete(_object(old))
             self._listed[new] = 0.0
@@ -115,13 +121,13 @@ class SharedCache(ChunkCache):
         if content is None:
             self._listed.pop(key, None)
             return False
-        folder = self.folder(key)
-        partial = partial_name(folder)
-        with tarfile.open(fileobj=io.BytesIO(content)) as packed:
+        self._forget_scores(key)
+        self.checked.discard(key)
+        with (
+            whole_folder(self.folder(key)) as partial,
+            tarfile.open(fileobj=io.BytesIO(content)) as packed,
+        ):
             packed.extractall(partial, filter="data")
-        if folder.is_dir():
-            super().drop(key)
-        partial.rename(folder)
         return True
 
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import platform
 import shutil
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -320,8 +322,15 @@ def _hash_of(path: Path) -> str:
 
 
 def partial_name(folder: Path) -> Path:
-    """A temporary name that says which process writes there, so that what a dead one left can be swept away."""
-    return folder.with_name(f"{folder.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}.partial")
+    """A temporary name that says which process of which machine writes there, so that what a dead one left can be swept away."""
+    who = f"{os.getpid()}-{this_machine()}"
+    return folder.with_name(f"{folder.name}.{who}-{uuid.uuid4().hex[:8]}.partial")
+
+
+@cache
+def this_machine() -> str:
+    """Its name in eight letters."""
+    return hashlib.blake2b(platform.node().encode(), digest_size=4).hexdigest()
 
 
 def one_row_a_case(ids: Sequence[str], table: np.ndarray, seconds: float) -> Trace:

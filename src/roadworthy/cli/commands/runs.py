@@ -101,7 +101,9 @@ def _listed(folder: str) -> Iterable[dict[str, Any]]:
 
 
 def _whole(folder: str) -> str:
-    return folder if "://" in folder else str(Path(folder).resolve())
+    from roadworthy.spec.document import without_passwords
+
+    return without_passwords(folder.rstrip("/")) if "://" in folder else str(Path(folder).resolve())
 
 
 def _split(word: str) -> tuple[str, str]:
