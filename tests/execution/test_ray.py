@@ -127,6 +127,7 @@ def test_workers_a_node_and_the_driver_may_be_lost(folder: Path, cluster) -> Non
     workers = [int(p.name) for p in (folder / "pids").iterdir() if p.name not in mine]
     alive = [pid for pid in workers if Path(f"/proc/{pid}").exists()]
     os.kill(alive[0], signal.SIGKILL)
+    os.kill(alive[1], signal.SIGTERM)  # as a cluster does with what it takes away
     cluster.remove_node(third, allow_graceful=False)
     before = chunks_done(folder, "lost")
     until(lambda: chunks_done(folder, "lost") >= before + 2)

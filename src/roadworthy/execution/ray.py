@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import sys
 import uuid
@@ -265,6 +266,8 @@ class SubjectActor:
     """The worker's side: the subject, loaded once. It answers in text."""
 
     def __init__(self, first: str) -> None:
+        # Ray makes SIGTERM a SystemExit in what runs just then, and the subject's answer would be recorded as failed.
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         self._refused: dict[str, Any] = {}
         try:
             self._open(json.loads(first))
