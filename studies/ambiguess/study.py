@@ -62,6 +62,8 @@ CORRUPTIONS = ("gaussian_noise", "shot_noise", "impulse_noise", "defocus_blur", 
 """Our own transforms, one a picture at a level from 1 to 5; the paper takes MNIST-C and FMNIST-C."""
 VARIANT_PAIRS = [(0, 1), (0, 9), (1, 2), (2, 3), (3, 4)]
 """For which convolutional autoencoders are shown beside dense ones."""
+LOOKS = 160_000
+"""Pictures that an autoencoder of two latents is shown: the 800 steps of ours are too few for it."""
 OURS = "Autoencoder, 16 latents"
 """The supervisor of this package, beside the authors'."""
 ALL_FOUR = ("cnn", "fc", "resnet", "densenet")
@@ -271,7 +273,7 @@ class Study:
         """The paper's, with two latents, and our supervisor's; kept."""
         found = {}
         images, _ = self._training("mixed")
-        long = max(2, 160_000 // len(images))  # two latents need more looks than the 800 steps of ours
+        long = max(2, LOOKS // len(images))
         for name, latent, epochs in (("Autoencoder", 2, long), (OURS, 16, None)):
             file = self.cache / f"vae-{latent}.npz"
             if not file.exists():
@@ -281,9 +283,7 @@ class Study:
                 found[name] = VAE.from_arrays(dict(kept), device=self.how.device)
         return found
 
-    def _assessed(
-        self, mode: str, architecture: str, number: int, vaes: dict[str, VAE]
-    ) -> dict[str, Any]:
+    def _assessed(self, mode: str, architecture: str, number: int, vaes: dict[str, VAE]) -> dict[str, Any]:
         """Table I on all sets; for mixed training also table II."""
         network = self._network(mode, architecture, number)
         seen = {"nominal": self._seen(network, self.tested)}

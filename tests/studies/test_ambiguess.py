@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from roadworthy.cases.ambiguous import between_classes
 from roadworthy.data.samples import load
 from roadworthy.generative import raae
 
@@ -59,7 +60,9 @@ def made(study, tmp_path_factory):
         pool={"cnn": 3}, runs=1, ensemble=2, passes=3, dissected=200,
     )  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(raae, "EPOCHS", 12)
+        patch.setattr(raae, "EPOCHS", 6)
+        patch.setattr(between_classes, "GRID", 20)
+        patch.setattr(study, "LOOKS", 8_000)
         patch.setattr(raae, "FOOLED", (0.0, 1.0))
         patch.setattr(raae, "TWO_CLASS", 0.0)
         first = list(study.Study("fashion-mnist", small, cache, "quick").run(["cnn"]))
