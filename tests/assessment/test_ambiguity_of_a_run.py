@@ -226,6 +226,7 @@ BAD = {
         "no case can be made between any of 3 pairs of classes; of the first, sandal and bag: bag has 10",
     ),
     "unknown class": ("epochs: 40", "pairs: [[sandal, boots]]", "'boots' is none of the 3 classes"),
+    "no pair": ("epochs: 40", "pairs: []", "pairs is empty; name pairs of classes"),
     "one class": ("epochs: 40", "pairs: [[boot, boot]]", "two classes were expected"),
     "unknown key": ("epochs: 40", "epoch: 40", "no parameter 'epoch' (did you mean 'epochs'?)"),
     "no epoch": ("epochs: 40", "epochs: 0", "autoencoders is 2 and epochs 0; 1 or more were expected"),
@@ -250,7 +251,30 @@ def test_what_cannot_be_learned_is_refused_in_one_sentence(
     assert said in str(refused.value) and "\n" not in str(refused.value)
 
 
+def test_votes_for_a_class_that_the_subject_lacks_are_refused(folder: Path) -> None:
+    labels = np.load(folder / "test.npz")["labels"]
+    lines = [f"{i},1,1,1,{int(i == 7)}" for i in range(len(labels))]
+    (folder / "four.csv").write_text("\n".join(["id,0,1,2,3", *lines]) + "\n")
+    text = VOTED.partition("circumstances")[0].replace(
+        "votes.csv, classes: [sandal, boot, bag]", "four.csv"
+    )
+    for own in ("", ", classes: [bag, sandal, boot]"):
+        changed = text.replace(", classes: [bag, sandal, boot]", own)
+        with pytest.raises(
+            SpecError,
+            match="3 scores a case, and the label of sample '7' has a probability for class 3",
+        ):
+            assess(Assessment.parse(changed, folder / "voted.yaml"), workers=1)
+
+
 def test_images_of_different_sizes_are_refused(folder: Path, tmp_path: Path) -> None:
+    small = np.load(folder / "reference.npz")
+    np.savez(tmp_path / "small.npz", images=small["images"][:, ::2], labels=small["labels"])
+    changed = spec(folder, ("{npz: reference.npz", f"{{npz: {tmp_path}/small.npz"))
+    with pytest.raises(
+        SpecError, match=r"data.reference are .*, those of data.test .*; make them one"
+    ):
+        resolve(changed)
     for name, width in (("sandal/a.png", 14), ("boot/b.png", 12)):
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).write_bytes(encode_png(np.zeros((10, width, 3), np.uint8)))

@@ -163,6 +163,8 @@ def test_images_without_labels_get_them_from_the_votes(tmp_path: Path) -> None:
         ("id,cat,dog\na,1,2\nb,0,0\nc,1,1\n", "line 3: the votes for 'b' sum to 0"),
         ("id,cat,dog\na,1,2\na,1,0\n", "line 3: votes on 'a' stand in line 2 already"),
         ("sample,cat,dog\na,1,2\n", "votes.csv has no column 'id'"),
+        ("id,cat\na,1\nb,1\nc,1\n", "votes.csv: no column counts the votes for class dog"),
+        ("id,annotator,label\na,x,cat\nb,x,cat\na,x,cat\n", "line 4: votes on 'a' by 'x' stand in line 2"),
     ],
 )  # fmt: skip
 def test_votes_that_cannot_be_counted_are_refused_in_one_sentence(

@@ -137,6 +137,10 @@ def test_workers_a_node_and_the_driver_may_be_lost(folder: Path, cluster) -> Non
     running.wait()
     kept = chunks_done(folder, "lost")
     assert kept < 20
+    running = subprocess.Popen(command(folder, "lost", *words), stderr=subprocess.PIPE, text=True)
+    until(lambda: chunks_done(folder, "lost") > kept or running.poll() is not None)
+    running.terminate()  # as a scheduler of jobs does: no answer of the subject is recorded as failed
+    assert running.wait(timeout=30) == -signal.SIGTERM
     done = subprocess.run(command(folder, "lost", *words), capture_output=True, text=True)
     assert done.returncode in (0, 1, 3), done.stderr
     record = json.loads(next((folder / "lost").glob("shared-*/run.json")).read_text())
@@ -252,8 +256,20 @@ class FakeRay:
         return json.dumps({} if index is None else done)
 
 
-def done_with(lost: Callable[[int, int | None], bool], folder: Path) -> tuple[FakeRay, list[int]]:
-    ray = FakeRay(lost)
+class Emptied(FakeRay):
+    """A cluster whose nodes are all lost: nothing is ever done, and no worker is reported."""
+
+    def wait(self, refs, num_returns, timeout=None):
+        return [], refs
+
+    def nodes(self) -> list[dict[str, bool]]:
+        return [{"Alive": False}]
+
+
+def done_with(
+    lost: Callable[[int, int | None], bool], folder: Path, kind: type[FakeRay] = FakeRay
+) -> tuple[FakeRay, list[int]]:
+    ray = kind(lost)
     plan = SimpleNamespace(
         chunks=dict.fromkeys(range(9), SimpleNamespace(key="")), spec=SimpleNamespace(subject={})
     )
@@ -270,6 +286,11 @@ def test_chunks_of_lost_workers_go_to_those_that_are_left(tmp_path: Path) -> Non
 def test_workers_that_never_start_are_given_up(tmp_path: Path) -> None:
     with pytest.raises(Unfinished, match="no worker of the Ray cluster is left: the actor died"):
         done_with(lambda actor, index: True, tmp_path)
+
+
+def test_a_cluster_without_a_node_is_given_up(tmp_path: Path) -> None:
+    with pytest.raises(Unfinished, match="the Ray cluster has lost its last node"):
+        done_with(lambda actor, index: False, tmp_path, Emptied)
 
 
 def test_a_chunk_that_ends_every_worker_is_named(tmp_path: Path) -> None:

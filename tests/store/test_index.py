@@ -107,6 +107,7 @@ def test_rows_are_filtered_and_sorted_as_a_list_is(url: str) -> None:
             assert {r["folder"] for r in found} == {r["folder"] for r in chosen}
     assert len(index.rows(limit=7)) == 7
     assert index.rows({"folder": "run-5"}) == [rows[5]]
+    assert index.rows({"cases": str(rows[5]["cases"])}) == [rows[5]]
     with pytest.raises(StoreError, match="no column 'colour'; it has folder"):
         index.rows({"colour": "red"})
 
@@ -132,6 +133,12 @@ def test_an_older_schema_is_migrated_and_a_newer_one_refused(url: str, monkeypat
     with pytest.raises(StoreError, match="has schema 2, and this roadworthy knows 1") as refused:
         RunIndex(url)
     assert "secret" not in str(refused.value)
+
+
+def test_listing_makes_no_index(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"there is no index sqlite:///.*; `--add` makes one"):
+        RunIndex(f"sqlite:///{tmp_path}/typo.sqlite", new=False)
+    assert not list(tmp_path.iterdir())
 
 
 def test_what_is_no_data_base_is_refused() -> None:

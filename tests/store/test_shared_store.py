@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -19,6 +20,7 @@ import pytest
 from roadworthy.assessment.assess import assess
 from roadworthy.execution import work
 from roadworthy.execution.claims import Claims, unclaimed
+from roadworthy.execution.work import Unfinished
 from roadworthy.store import ChunkCache, StoreError, files
 from roadworthy.store.files import Folder, Remote
 from roadworthy.store.shared import MIRRORS
@@ -179,9 +181,12 @@ def run(folder: Path, url: str, mirror: str, **env: str) -> subprocess.Popen[str
     )
 
 
-def finished(process: subprocess.Popen[str]) -> None:
-    _, said = process.communicate(timeout=120)
+def finished(process: subprocess.Popen[str]) -> int:
+    """How many cases it says that it has computed."""
+    shown, said = process.communicate(timeout=120)
     assert process.returncode in (0, 1, 3), said
+    (computed,) = re.findall(r"(\d+) computed", shown)
+    return int(computed)
 
 
 @pytest.mark.parametrize("where", ["s3", "folder"])
@@ -191,8 +196,7 @@ def test_two_at_once_compute_each_chunk_once_and_find_the_same(
     url = request.getfixturevalue("bucket") if where == "s3" else str(folder / "shared")
     calls = folder / "calls"
     both = [run(folder, url, m, CALLS=str(calls), PAUSE="0.02") for m in ("one", "two")]
-    for process in both:
-        finished(process)
+    assert sum(finished(process) for process in both) == 100
     assert len(calls.read_text()) == 100
     assess(folder / "assessment.yaml", runs=folder / "alone")
     (alone,) = (folder / "alone").glob("shared-*/findings.json")
@@ -241,6 +245,34 @@ def test_a_store_that_stays_away_and_what_is_no_store_are_said(monkeypatch, buck
         Remote(bucket).read("a")
     with pytest.raises(StoreError, match="nosuch://team is no store"):
         Remote("nosuch://team")
+
+
+def test_a_store_that_is_lost_leaves_the_work_unfinished_and_kept(
+    folder: Path, bucket: str, monkeypatch
+) -> None:
+    import s3fs
+
+    own, calls = Server(), folder / "calls"
+    monkeypatch.setattr(files, "PATIENCE_S", 1.0)
+    for name, value in (
+        ("AWS_ENDPOINT_URL", f"http://127.0.0.1:{own.port}"),
+        ("AWS_MAX_ATTEMPTS", "1"),
+        ("CALLS", str(calls)),
+        ("PAUSE", "0.02"),
+    ):
+        monkeypatch.setenv(name, value)
+    s3fs.S3FileSystem.clear_instance_cache()
+    s3fs.S3FileSystem().mkdir(bucket.removeprefix("s3://").partition("/")[0])
+
+    def stop() -> None:
+        until(lambda: calls.exists() and len(calls.read_text()) > 20)
+        own.process.kill()
+
+    threading.Thread(target=stop).start()
+    with pytest.raises(Unfinished, match=r"did not answer for 1 s.*; what was computed is kept"):
+        assess(folder / "assessment.yaml", runs=bucket)
+    own.process.wait()
+    assert list((folder / "mirror").rglob("chunk.json"))
 
 
 def test_what_others_compute_holds_nobody_up(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ from roadworthy.spec import Assessment, SpecError
 from roadworthy.spec.answers import assessment_of_answers, is_table
 from roadworthy.spec.assessment import ExecutionSpec
 from roadworthy.spec.document import WITHOUT_FILE, without_passwords
-from roadworthy.store import ChunkCache, RunFolder, open_cache
+from roadworthy.store import ChunkCache, RunFolder, StoreUnreachable, open_cache
 from roadworthy.store.index import check_index, record_in_index
 from roadworthy.store.record import Record
 from roadworthy.store.runs import CASES, arrow_table, run_row
@@ -307,7 +307,7 @@ class _Work:
                     pause = PAUSE_S if len(waiting) < len(left) else min(2 * pause, 2.0)
                     time.sleep(pause)
         for index in elsewhere:  # another assessment in this store has computed them meanwhile
-            yield Done(index, len(chunks[index]), 0, 0.0)
+            yield Done(index, len(chunks[index]), 0, 0.0, elsewhere=True)
         self._note({k: v for k, v in found.items() if k not in self.plan.evidence.files}, unseen)
 
     def _check_alike(self, done: Done, indices: Sequence[int]) -> None:
@@ -347,8 +347,10 @@ def _run_chunks(
     clean = [i for i in todo if chunks[i].condition == Condition()]
     others = [i for i in todo if i not in clean]
     # The first chunk alone: it shows which files the subject opens when it answers.
+    new = 0
     for some, how_many in ((clean[:1], 1), (clean[1:], workers)):
         for done in job.run(some, how_many, in_process):
+            new += 0 if done.elsewhere else done.cases
             if done.failed == done.cases and chunks[done.index].start == 0:
                 # Kept, it would be taken for work that is done, and the same command would go on without a word.
                 cache.drop(job.plan.chunks[done.index].key)
@@ -359,6 +361,9 @@ def _run_chunks(
             show.advance(done.cases)
     warnings = _class_order_warnings(job.plan, cache)
     for done in job.run(others, workers, in_process):
+        # Searches are work, but no cases of their own.
+        counts = not done.elsewhere and chunks[done.index].condition.search is None
+        new += done.cases if counts else 0
         show.advance(done.cases)
     changed = job.plan.evidence.changed() if waiting else []
     if changed:
@@ -367,9 +372,7 @@ def _run_chunks(
         raise SubjectError(
             f"{changed[0]} changed while the subject was run, so that nothing of this run is kept. Run it again"
         )
-    # Searches are work, but no cases of their own.
     total = sum(len(c) for c in chunks if c.condition.search is None)
-    new = sum(len(chunks[i]) for i in todo if chunks[i].condition.search is None)
     return {"total": total, "computed": new, "from_cache": total - new}, warnings
 
 
@@ -535,6 +538,10 @@ def _kept(job: _Work) -> Any:
         raise Unfinished(f"stopped by the keyboard; {_progress(job)}") from None
     except Unfinished as error:
         raise Unfinished(f"{error}; {_progress(job)}") from error
+    except StoreUnreachable as error:
+        raise Unfinished(
+            f"{error}; what was computed is kept on this machine, and the same command goes on from there"
+        ) from error
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise

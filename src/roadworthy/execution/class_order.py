@@ -118,6 +118,8 @@ def _aligned(spec: Assessment, role: str, data: Dataset, order: ClassOrder) -> D
     places = list(range(len(order.names)))
     if data.classes is None and not all(name.isdecimal() for name in order.names):
         names: Sequence[str] = order.names  # whole numbers are positions
+        if chances is not None:
+            _refuse_chances_beyond(spec, role, data, len(names))
     else:
         present = np.unique(labels[labels != UNLABELLED]).tolist()
         if chances is not None:
@@ -143,6 +145,18 @@ def _aligned(spec: Assessment, role: str, data: Dataset, order: ClassOrder) -> D
         return replace(data, targets=labels, classes=tuple(order.names), probabilities=chances)
     moved = BOXES.unpack({**boxes, "labels": labels})
     return replace(data, targets=moved, classes=tuple(order.names))
+
+
+def _refuse_chances_beyond(spec: Assessment, role: str, data: Dataset, width: int) -> None:
+    """Refuse label probabilities of classes that the subject has no output for."""
+    assert data.probabilities is not None
+    rows, beyond = np.nonzero(data.probabilities[:, width:])
+    if len(rows):
+        raise spec.error(
+            ("data", role) if role in spec.data.roles() else ("data",),
+            f"The subject gives {width} scores a case, and the label of sample {data.ids[rows[0]]!r} has a probability "
+            f"for class {width + beyond[0]}; correct the label, or name the outputs, in their order, under subject: classes",
+        )
 
 
 def _moved_columns(chances: np.ndarray, places: Sequence[int], width: int) -> np.ndarray:
@@ -232,6 +246,8 @@ def _check_width(spec: Assessment, order: ClassOrder, width: int, test: Dataset)
     """Outputs and classes are of one number."""
     labels = np.asarray(test.targets)
     if order.outputs is None:
+        if test.probabilities is not None:
+            _refuse_chances_beyond(spec, "test", test, width)
         low, high = int(labels.min()), int(labels.max())
         all_occur = 0 < high == len(np.unique(labels)) - 1
         if high + 1 == width or (high < width and not all_occur):

@@ -555,6 +555,14 @@ def _drawn(
     place, role, done = ("circumstances", c.name, "source"), c.learned.traits["learned_from"], [0]
     if role not in sets:
         raise spec.error(place, f"{c.source} learns from data.{role}, which is missing; add it")
+    both = (sets[role].inputs, sets["test"].inputs)
+    sizes = [inputs.shape[1:] for inputs in both if isinstance(inputs, np.ndarray)]
+    if len(set(sizes)) > 1:
+        own, other = (" x ".join(map(str, size)) for size in sizes)
+        raise spec.error(
+            place,
+            f"the inputs of data.{role} are {own}, those of data.test {other}; make them one size",
+        )
 
     def told(share: float) -> None:
         if not share:

@@ -12,10 +12,13 @@ folder must be the same one, mounted, or a store under a URL.
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import socket
 import sys
+import threading
+import time
 import uuid
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
@@ -28,13 +31,15 @@ from roadworthy.execution.versions import code_version, libraries
 from roadworthy.execution.work import Done, Unfinished, work
 from roadworthy.registry import not_installed, register
 from roadworthy.spec import Assessment, SpecError
-from roadworthy.store import ChunkCache, StoreError, open_cache
+from roadworthy.store import ChunkCache, StoreError, StoreUnreachable, open_cache
 from roadworthy.subject.module import SubjectError
 
 WAITING = 2
 """Chunks an actor has at a time: the next one is there when it has finished one."""
 RESTARTS = 3
 """How often a lost worker is replaced, and a lost chunk given again."""
+LOOK_S = 10.0
+"""Between two looks at whether the cluster still has a node, while nothing is done."""
 NO_WORKER_S = 900.0
 """For so long no worker may be ready: a cluster may have no room, and a large subject takes minutes to load."""
 GPU = "cuda"
@@ -85,6 +90,7 @@ def _connect(ray: Any, address: str) -> bool:
     path = os.pathsep.join(p for p in sys.path if p)
     given = {"env_vars": {"PYTHONPATH": path}}
     options = {"log_to_driver": False, "logging_level": "error", "runtime_env": given}
+    ends = signal.getsignal(signal.SIGTERM)
     try:
         if address:
             _knock(address)
@@ -96,6 +102,10 @@ def _connect(ray: Any, address: str) -> bool:
         raise SpecError(
             f"{where}: {_first_line(error)}. Start one with `ray start --head`"
         ) from error
+    finally:
+        # Ray makes SIGTERM a SystemExit in whatever runs just then, such as the subject.
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, ends)
     return True
 
 
@@ -218,9 +228,11 @@ class Workforce:
         running = list(self._running)
         # All that are done: one look at thousands of chunks costs as much as the next.
         ready, _ = self._ray.wait(running, num_returns=len(running), timeout=0)
-        if not ready:
-            wait = None if self._live else NO_WORKER_S
-            ready, _ = self._ray.wait(running, num_returns=1, timeout=wait)
+        until = math.inf if self._live else time.monotonic() + NO_WORKER_S
+        while not ready and time.monotonic() < until:
+            ready, _ = self._ray.wait(running, num_returns=1, timeout=LOOK_S)
+            if not ready and not any(node["Alive"] for node in self._ray.nodes()):
+                raise Unfinished("the Ray cluster has lost its last node")
         if not ready:
             raise Unfinished(
                 f"no Ray worker was ready within {NO_WORKER_S:.0f} s: the cluster has no room (see `ray status`), "
@@ -327,5 +339,5 @@ def _raise_if_refused(answer: dict[str, Any]) -> None:
     said = f"the Ray worker on {answer['node']}: {answer['message']}"
     if answer.get("errno"):
         raise OSError(answer["errno"], said)
-    kinds = {kind.__name__: kind for kind in (SubjectError, SpecError, StoreError, DataError)}
-    raise kinds.get(answer["error"], RuntimeError)(said)
+    kinds = (SubjectError, SpecError, StoreError, StoreUnreachable, DataError)
+    raise {kind.__name__: kind for kind in kinds}.get(answer["error"], RuntimeError)(said)

@@ -47,6 +47,8 @@ class Done:
     files: Mapping[str, str] = field(default_factory=dict)
     """What the subject was seen to open so far, where it was run."""
     unseen: Sequence[str] = ()
+    elsewhere: bool = False
+    """Whether another assessment in this store has computed it."""
 
 
 def compute(plan: Plan, chunk: Chunk) -> Trace:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from roadworthy.registry import not_installed
-from roadworthy.store.runs import StoreError
+from roadworthy.store.runs import StoreError, StoreUnreachable
 from roadworthy.subject.trace import partial_name
 
 _T = TypeVar("_T")
@@ -118,6 +118,7 @@ class Remote:
         except ValueError as error:
             raise StoreError(f"{url} is no store: {error}") from error
         self.url = url.rstrip("/")
+        self._patience = PATIENCE_S
         names = self._fs.protocol
         self._puts_whole = not OBJECT_STORES.isdisjoint(
             [names] if isinstance(names, str) else names
@@ -192,17 +193,22 @@ class Remote:
 
     def _patiently(self, use: Callable[[], _T]) -> _T:
         """Again and again for a while if the store does not answer."""
-        until, pause = time.monotonic() + PATIENCE_S, 0.2
+        until, pause = time.monotonic() + self._patience, 0.2
         while True:
             try:
-                return use()
+                found = use()
+                self._patience = PATIENCE_S
+                return found
             except (FileNotFoundError, FileExistsError, PermissionError, StoreError):
                 raise
             except Exception as error:
                 if type(error).__name__ == "NoCredentialsError":
                     raise StoreError(f"the store {self.url}: {error}") from error
                 if time.monotonic() + pause > until:
-                    raise StoreError(
+                    self._patience = (
+                        0.0  # what is left to do there, such as to release claims, is tried once
+                    )
+                    raise StoreUnreachable(
                         f"the store {self.url} did not answer for {PATIENCE_S:.0f} s: {error}"
                     ) from error
             time.sleep(pause)

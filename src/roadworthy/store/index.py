@@ -45,8 +45,9 @@ MIGRATIONS: tuple[Step, ...] = (_first,)
 class RunIndex:
     """Runs in a data base."""
 
-    def __init__(self, url: str) -> None:
-        """Open it, and bring its schema up to date; `url` is SQLAlchemy's, such as postgresql://team@host/runs."""
+    def __init__(self, url: str, *, new: bool = True) -> None:
+        """Open it, and bring its schema up to date; `url` is SQLAlchemy's, such as postgresql://team@host/runs. If `new`, a
+        file that is not there is made."""
         self._sql = sql = _sqlalchemy()
         try:
             place = sql.engine.make_url(url)
@@ -60,6 +61,9 @@ class RunIndex:
             place = place.set(drivername="postgresql+psycopg")
         self.name = place.render_as_string(hide_password=True)
         """Without the password."""
+        file = place.database if place.get_backend_name() == "sqlite" else None
+        if file and not new and not Path(file).is_file():
+            raise StoreError(f"there is no index {self.name}; `--add` makes one")
         self._versions, self._runs = _tables(sql)
         waits = {"connect_timeout": 5} if place.drivername.startswith("postgresql") else {}
         try:
@@ -89,7 +93,8 @@ class RunIndex:
                 raise StoreError(f"the index has no column {name!r}; it has {', '.join(COLUMNS)}")
         table, column = self._runs, self._runs.c[sort]
         chosen = self._sql.select(*(table.c[name] for name in COLUMNS))
-        chosen = chosen.where(*(table.c[name] == value for name, value in (where or {}).items()))
+        texts = {**table.c, "cases": self._sql.cast(table.c.cases, self._sql.Text)}
+        chosen = chosen.where(*(texts[name] == value for name, value in (where or {}).items()))
         chosen = chosen.order_by(column.desc() if reverse else column, table.c.id).limit(limit)
         found = self._reach(lambda connection: connection.execute(chosen).mappings().all())
         return [dict(row) for row in found]

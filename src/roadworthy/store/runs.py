@@ -36,6 +36,10 @@ class StoreError(ValueError):
     """A folder that is no run, or one that cannot be read."""
 
 
+class StoreUnreachable(StoreError):
+    """A store that does not answer; what was computed is kept on this machine."""
+
+
 def arrow_table(rows: Sequence[Mapping[str, Any]]) -> Any:
     """Rows as an Arrow table; `.to_pandas()` makes a data frame of it."""
     import pyarrow as pa

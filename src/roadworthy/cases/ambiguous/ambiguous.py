@@ -106,6 +106,8 @@ def _pairs(given: Sequence[Sequence[str | int]] | None, names: tuple[str, ...]) 
     """The pairs of classes, by name or position, each in order; all of them unless some are given."""
     if given is None:
         return list(itertools.combinations(range(len(names)), 2))
+    if not given:
+        raise ValueError("pairs is empty; name pairs of classes, or leave it out for all of them")
     found = []
     for pair in given:
         places = label_indices(list(map(str, pair)), names, where=lambda at: "pairs")

@@ -47,7 +47,7 @@ def runs(
         return
     chosen = dict(_split(word) for word in where or ())
     if index is not None:
-        data_base = RunIndex(index)
+        data_base = RunIndex(index, new=add)
         if add:
             data_base.add(*({"root": _whole(folder), **row} for row in _listed(folder)))
         found = data_base.rows(chosen, sort=sort, reverse=sort == "created", limit=limit)

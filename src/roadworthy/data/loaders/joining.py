@@ -138,16 +138,16 @@ def _voted(found: Samples, ids: Sequence[str], table: CsvTable) -> Samples:
     if found.target_kind not in (LABEL, None) or found.probabilities is not None:
         raise DataError(f"{table.file}: votes go with class labels that have no probabilities")
     of, place_of = table["id"], {i: at for at, i in enumerate(ids)}
-    votes, known = _votes(table, found.classes)
+    labels = 0 if found.targets is None else int(np.max(found.targets)) + 1
+    votes, known = _votes(table, found.classes, labels)
     if found.classes is None and known and found.targets is not None:
         raise DataError(
             f"{table.file}: votes have names and labels numbers; name the classes under classes"
         )
-    labels = 0 if known or found.targets is None else int(np.max(found.targets)) + 1
-    counts = np.zeros((len(ids), max(votes.shape[1], labels)))
+    counts = np.zeros((len(ids), votes.shape[1]))
     for row, i in enumerate(of):
         if i in place_of:
-            counts[place_of[i], : votes.shape[1]] += votes[row]
+            counts[place_of[i]] += votes[row]
     total = counts.sum(axis=1)
     for none in (ids[at] for at in np.flatnonzero(total == 0).tolist()):
         if none in of:
@@ -165,19 +165,20 @@ def _voted(found: Samples, ids: Sequence[str], table: CsvTable) -> Samples:
 
 
 def _votes(
-    table: CsvTable, classes: tuple[str, ...] | None
+    table: CsvTable, classes: tuple[str, ...] | None, labels: int
 ) -> tuple[np.ndarray, tuple[str, ...] | None]:
     """The votes by row and class, and the classes: of a table with a row a vote (id, annotator,
-    label), or with a column a class that counts them."""
+    label), or with a column a class that counts them. There are at least `labels` classes."""
     single = {"annotator", "label"} <= set(table.columns)
-    first: dict[str, int] = {}
-    for row, name in enumerate(() if single else table["id"]):
-        if name in first:
-            before = table.lines[first[name]]
+    first: dict[tuple[str, ...], int] = {}
+    who = [table["id"], table["annotator"], table["label"]] if single else [table["id"]]
+    for row, vote in enumerate(zip(*who, strict=True)):
+        if vote in first:
+            before, by = table.lines[first[vote]], f" by {vote[1]!r}" if single else ""
             raise DataError(
-                f"{_line(table, row)}: votes on {name!r} stand in line {before} already"
+                f"{_line(table, row)}: votes on {vote[0]!r}{by} stand in line {before} already"
             )
-        first[name] = row
+        first[vote] = row
     words = table["label"] if single else list(table.without(["id"]))
     if single and "" in words:
         raise DataError(f"{_line(table, words.index(''))}: the label is empty; leave the row out")
@@ -186,7 +187,11 @@ def _votes(
         classes,
         where=lambda at: _line(table, at) if single else f"{table.file}, column {at + 2}",
     )
-    votes = np.zeros((len(table), len(known) if known else int(places.max()) + 1))
+    votes = np.zeros((len(table), len(known) if known else max(int(places.max()) + 1, labels)))
+    missing = [] if single else sorted(set(range(votes.shape[1])) - set(places.tolist()))
+    if missing:
+        name = known[missing[0]] if known else missing[0]
+        raise DataError(f"{table.file}: no column counts the votes for class {name}; add it")
     if single:
         votes[np.arange(len(table)), places] = 1
     else:
