@@ -320,6 +320,18 @@ def test_a_worker_that_differs_is_refused_by_its_node(folder: Path, cluster) -> 
         ray.shutdown()
 
 
+def test_a_cluster_that_is_started_here_reports_to_nobody(monkeypatch) -> None:
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "1")
+    monkeypatch.delenv("RAY_USAGE_STATS_ENABLED")
+    said: list[str | None] = []
+    ray = SimpleNamespace(
+        is_initialized=lambda: False,
+        init=lambda **_: said.append(os.environ.get("RAY_USAGE_STATS_ENABLED")),
+    )
+    executor._connect(ray, "")
+    assert said == ["0"]
+
+
 def test_no_cluster_and_no_ray_are_refused_in_one_sentence(folder: Path, monkeypatch) -> None:
     how = {"executor": "ray", "address": "127.0.0.1:1"}
     with pytest.raises(SpecError, match=r"no Ray cluster answers at '127\.0\.0\.1:1'"):

@@ -96,11 +96,13 @@ def _connect(ray: Any, address: str) -> bool:
             _knock(address)
             ray.init(address=address, **options)
         else:
+            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # else it reports to Ray's makers
             ray.init(address="local", include_dashboard=False, **options)
     except (OSError, ValueError, RuntimeError) as error:
         where = f"no Ray cluster answers at {address!r}" if address else "Ray cannot be started"
         raise SpecError(
-            f"{where}: {_first_line(error)}. Start one with `ray start --head`"
+            f"{where}: {_first_line(error)}. Start one with `ray start --head`; if one runs there with tokens, Ray's default, "
+            "set RAY_AUTH_MODE=token"
         ) from error
     finally:
         # Ray makes SIGTERM a SystemExit in whatever runs just then, such as the subject.
