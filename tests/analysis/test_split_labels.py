@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -35,6 +37,13 @@ def test_confident_answers_are_counted_among_split_labels_alone() -> None:
     found = SplitLabels(here).evidence("overconfident")
     assert (found.value, found.n) == (pytest.approx(np.mean(sure)), len(sure))
     assert found.better == "lower"
+
+
+def test_nine_tenths_in_single_precision_are_nine_tenths() -> None:
+    here = cases()
+    outputs = np.tile(np.float32([0.9, 0.1, 0.0]), (len(here), 1))
+    found = SplitLabels(replace(here, outputs=outputs)).evidence("overconfident")
+    assert found.value == 1.0
 
 
 def test_nothing_is_said_of_confidence_if_no_label_is_split() -> None:

@@ -11,6 +11,8 @@ import pytest
 import torch
 
 from roadworthy import assess
+from roadworthy.execution.progress import Silent
+from roadworthy.execution.work import Unfinished
 from roadworthy.subject.identity import (
     ABSENT,
     LISTING,
@@ -250,3 +252,38 @@ def test_files_of_a_run_are_kept_as_names_alone(tmp_path):
     assess(written(tmp_path, LOADED["np.load"]))
     (kept,) = (tmp_path / "runs/.cache/subjects").iterdir()
     assert json.loads(kept.read_text()) == {"files": ["subject.py", "w.npy"], "unseen": []}
+
+
+class Stops(Silent):
+    """Ctrl-C after 40 cases."""
+
+    done = 0
+
+    def advance(self, n: int) -> None:
+        self.done += n
+        if self.done == 40:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("changed_at", ["once", "the end"])
+def test_files_that_a_stopped_run_has_opened_are_not_forgotten(tmp_path, changed_at):
+    weights(tmp_path, 0.0)
+    path = written(tmp_path, "w = np.load(HERE / 'w.npy') if x[1] else [0]")
+    rows = [
+        f"{i % 3},{int(20 <= i < 40)},{i % 3}" for i in range(60)
+    ]  # only these need the weights
+    (tmp_path / "cases.csv").write_text("\n".join(["a,b,label", *rows]))
+    with pytest.raises(Unfinished):
+        assess(path, workers=1, progress=Stops())
+    if changed_at == "the end":
+        assert outcome(path, workers=1) == (1.0, 20)
+    weights(tmp_path, 1.0)
+    assert outcome(path, workers=1) == (pytest.approx(2 / 3), 60)
+
+
+def test_another_size_of_chunks_reaches_the_workers(tmp_path):
+    weights(tmp_path, 0.0)
+    path = written(tmp_path, LOADED["np.load"])
+    for chunk in (7, 20):
+        assert outcome(path, workers=2, execution={"chunk": chunk}) == (1.0, 60)
+        assert outcome(path, workers=1, execution={"chunk": chunk}) == (1.0, 0)

@@ -320,16 +320,20 @@ def test_a_worker_that_differs_is_refused_by_its_node(folder: Path, cluster) -> 
         ray.shutdown()
 
 
-def test_a_cluster_that_is_started_here_reports_to_nobody(monkeypatch) -> None:
+def test_a_cluster_that_is_started_here_reports_to_nobody_and_adds_up_as_this_machine(
+    monkeypatch,
+) -> None:
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "1")
     monkeypatch.delenv("RAY_USAGE_STATS_ENABLED")
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     said: list[str | None] = []
-    ray = SimpleNamespace(
-        is_initialized=lambda: False,
-        init=lambda **_: said.append(os.environ.get("RAY_USAGE_STATS_ENABLED")),
-    )
-    executor._connect(ray, "")
-    assert said == ["0"]
+
+    def init(**how) -> None:
+        said.append(os.environ.get("RAY_USAGE_STATS_ENABLED"))
+        said.append(how["runtime_env"]["env_vars"]["OMP_NUM_THREADS"])
+
+    executor._connect(SimpleNamespace(is_initialized=lambda: False, init=init), "")
+    assert said == ["0", str(len(os.sched_getaffinity(0)))]
 
 
 def test_no_cluster_and_no_ray_are_refused_in_one_sentence(folder: Path, monkeypatch) -> None:

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -119,6 +120,26 @@ def test_a_run_that_is_entered_again_takes_the_place_of_its_row(url: str) -> Non
         ("run-1", 3)
     ]
     assert len(RunIndex(url).rows()) == 2
+
+
+def test_many_at_once_make_the_tables_and_enter_one_run(server) -> None:
+    url = fresh(server[0])
+
+    def enter(_: int) -> None:
+        RunIndex(url).add(row(1))
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(enter, range(8)))
+    assert len(RunIndex(url).rows()) == 1
+
+
+def test_who_is_killed_while_making_the_tables_leaves_an_index_that_opens(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/index.sqlite"
+    RunIndex(url).close()
+    with sql.create_engine(url).begin() as connection:
+        connection.execute(sql.text("DELETE FROM roadworthy_schema"))
+    RunIndex(url).add(row(1))
+    assert len(RunIndex(url).rows()) == 1
 
 
 def test_an_older_schema_is_migrated_and_a_newer_one_refused(url: str, monkeypatch) -> None:
@@ -236,6 +257,7 @@ def test_rows_wait_for_their_own_index(server, tmp_path: Path) -> None:
     finally:
         start()
     assert [r["folder"] for r in RunIndex(other).rows()] == ["run-3"]
+    assert record_in_index(url, row(1), tmp_path) == ""  # the same command again
     assert record_in_index(url, row(4), tmp_path) == ""
     assert record_in_index(url, row(5), tmp_path) == ""
     assert sorted(r["folder"] for r in RunIndex(url).rows()) == [f"run-{k}" for k in (1, 2, 4, 5)]

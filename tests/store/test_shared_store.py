@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import signal
@@ -21,7 +22,8 @@ from roadworthy.assessment.assess import assess
 from roadworthy.execution import work
 from roadworthy.execution.claims import Claims, unclaimed
 from roadworthy.execution.work import Unfinished
-from roadworthy.store import ChunkCache, StoreError, files
+from roadworthy.spec import Assessment
+from roadworthy.store import ChunkCache, StoreError, files, open_cache
 from roadworthy.store.files import Folder, Remote
 from roadworthy.store.shared import MIRRORS
 from roadworthy.subject.module import SubjectError
@@ -128,6 +130,31 @@ def test_a_file_is_created_once_and_read_by_all(places) -> None:
     places.delete("a/b")
     places.delete("a/b")
     assert places.names("a") == [] and places.create("a/b", b"4")
+
+
+def test_a_damaged_object_is_no_chunk(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv(MIRRORS, str(tmp_path / "mirror"))
+    url = f"file://{tmp_path}/store"
+    for content in (b"", b"no archive"):
+        Remote(url).write(".cache/chunks/ab/abcd.tar", content)
+        assert not open_cache(url).has("abcd")
+
+
+def test_idle_workers_are_given_back_while_others_compute(folder: Path, monkeypatch) -> None:
+    module = importlib.import_module("roadworthy.assessment.assess")
+    file, runs, given_back = folder / "assessment.yaml", folder / "runs", []
+    with Claims(Folder(runs / ".cache")) as other:
+
+        def give_back(name: str) -> None:
+            given_back.append(name)
+            for key in keys:
+                other.release(key)
+
+        monkeypatch.setattr(module, "_give_back", give_back)
+        keys = [chunk.key for chunk in module.plan_assessment(Assessment.read(file)).chunks[1:4]]
+        assert all(other.take(key) for key in keys)
+        run = assess(file, runs=runs, execution={"executor": "inline"})
+    assert given_back[0] == "inline" and run.record.cases.computed == 100
 
 
 def test_of_many_at_once_one_has_the_claim(places) -> None:

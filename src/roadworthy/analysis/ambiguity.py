@@ -87,7 +87,8 @@ class SplitLabels:
             else:
                 scored = top_k(outputs, here.truth, k={"top_1": 1, "top_2": 2}[quantity])
             return evidence_of(scored, here.groups, quantity, here.about, seed=seed)
-        sure = ~(self.confidences[self.split] < CONFIDENT)  # silence improves no figure
+        # Silence improves no figure. Scores are kept in single precision, in which 0.9 is a little less.
+        sure = ~(self.confidences[self.split] < CONFIDENT - 1e-6)
         groups = None if here.groups is None else here.groups[self.split]
         found = evidence_of(
             Scored.proportion(1.0 - sure, better="lower"), groups, quantity, here.about, seed=seed

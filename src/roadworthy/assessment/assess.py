@@ -39,7 +39,7 @@ from roadworthy.cases.circumstance import Condition
 from roadworthy.claims import Judgement
 from roadworthy.data.maite import is_maite_dataset
 from roadworthy.data.values import BOXES, CLASS_SCORES, TASKS
-from roadworthy.execution.claims import PAUSE_S, Claims, unclaimed
+from roadworthy.execution.claims import LONG_S, PAUSE_S, Claims, unclaimed
 from roadworthy.execution.class_order import check_box_classes, check_class_order
 from roadworthy.execution.plan import Plan
 from roadworthy.execution.progress import Progress, Silent
@@ -198,6 +198,7 @@ def assess(
         for chunk in job.plan.chunks if fresh else ():
             # At the start, so that after an interruption the same command without `fresh` goes on with the new ones.
             cache.drop(chunk.key)
+        job.take_over()
         with clock.stage("run"):
             counts, warnings = _run_chunks(job, show, workers, in_process)
         with clock.stage("observe"):
@@ -286,6 +287,25 @@ class _Work:
         """The chunks that are not there yet."""
         return [c.index for c in self.plan.chunks if not self.cache.has(c.key)]
 
+    def take_over(self) -> None:
+        """What the chunks that are here say of the files behind them: a run that was killed has noted them nowhere else."""
+        here = [c.index for c in self.plan.chunks if self.cache.has(c.key)]
+        noted = [self._noted(index) for index in here]
+        files = {place: state for found, _ in noted for place, state in found.items()}
+        unseen = dict.fromkeys(one for _, more in noted for one in more)
+        now = {place: state_of_file(place) for place in files}
+        plan = self.plan.identified(now, unseen)
+        changed = any(now[place] != state for found, _ in noted for place, state in found.items())
+        if changed or plan.once != self.plan.once:  # none of them holds any more
+            self.plan = plan
+            self._remember()
+        else:
+            self._note(files, unseen)
+
+    def _noted(self, index: int) -> tuple[dict[str, str], list[str]]:
+        files, unseen = self.cache.noted(self.plan.chunks[index].key)
+        return {_seen_from(self.plan, place): state for place, state in files.items()}, unseen
+
     def run(self, indices: list[int], workers: int | None, in_process: bool) -> Iterator[Done]:
         """Compute some of the chunks."""
         found: dict[str, str] = {}
@@ -304,10 +324,17 @@ class _Work:
                     unseen.update(dict.fromkeys(done.unseen))
                     yield done
                 if waiting:  # for other assessments in this store
-                    pause = PAUSE_S if len(waiting) < len(left) else min(2 * pause, 2.0)
+                    pause = PAUSE_S if len(waiting) < len(left) else min(2 * pause, LONG_S)
+                    if pause == LONG_S:  # they may need the room that idle workers take
+                        _give_back(self.plan.spec.execution.executor)
                     time.sleep(pause)
         for index in elsewhere:  # another assessment in this store has computed them meanwhile
-            yield Done(index, len(chunks[index]), 0, 0.0, elsewhere=True)
+            files, more = self._noted(index)
+            done = Done(index, len(chunks[index]), 0, 0.0, "", files, more, elsewhere=True)
+            self._check_alike(done, indices)
+            found.update(files)
+            unseen.update(dict.fromkeys(more))
+            yield done
         self._note({k: v for k, v in found.items() if k not in self.plan.evidence.files}, unseen)
 
     def _check_alike(self, done: Done, indices: Sequence[int]) -> None:
@@ -331,8 +358,12 @@ class _Work:
         for old, new in zip(self.plan.chunks, plan.chunks, strict=True):
             self.cache.rename(old.key, new.key)
         self.plan = plan
-        places = [place for place, _ in plan.evidence.states(plan.spec.base)]
-        self.cache.keep_subject_files(plan.subject_key, places, self._unseen)
+        self._remember()
+
+    def _remember(self) -> None:
+        places = [place for place, _ in self.plan.evidence.states(self.plan.spec.base)]
+        self._unseen = list(self.plan.evidence.unseen)
+        self.cache.keep_subject_files(self.plan.subject_key, places, self._unseen)
 
 
 def _run_chunks(
@@ -455,11 +486,7 @@ def _executed(
 @contextmanager
 def _executor_closed(name: str, in_process: bool) -> Iterator[None]:
     """Give back what an executor holds between its calls, such as a cluster."""
-    if not name:
-        yield
-        return
-    build = registry.get("executors", name).build
-    if in_process and name != "inline":
+    if in_process and name not in ("", "inline"):
         raise SpecError(
             f"the executor {name} loads the subject in other processes, and this one was handed in from Python; "
             "name its file in an assessment file"
@@ -467,7 +494,12 @@ def _executor_closed(name: str, in_process: bool) -> Iterator[None]:
     try:
         yield
     finally:
-        getattr(build, "close", lambda: None)()
+        _give_back(name)
+
+
+def _give_back(name: str) -> None:
+    if name:
+        getattr(registry.get("executors", name).build, "close", lambda: None)()
 
 
 def _conclude(

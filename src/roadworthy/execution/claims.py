@@ -33,6 +33,8 @@ STALE_S = 60.0
 """Without a sign of life for so long, an owner counts as gone."""
 PAUSE_S = 0.2
 """Between two looks at what others compute, at first."""
+LONG_S = 2.0
+"""And when nothing has changed for some looks."""
 
 
 class Claims:

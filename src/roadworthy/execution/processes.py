@@ -89,6 +89,7 @@ class _Worker:
             {
                 "text": document.text,
                 "path": str(document.path.resolve()),
+                "execution": dict(plan.spec.execution),
                 "cache": cache.address,
                 "wants": plan.wants.to_json(),
             }
@@ -161,7 +162,7 @@ def _serve() -> None:
     os.dup2(2, 1)
     first = json.loads(sys.stdin.readline())
     try:
-        spec = Assessment.bare(first["text"], first["path"])
+        spec = Assessment.bare(first["text"], first["path"], first["execution"])
         cache = open_cache(first["cache"])
         plan = resolve(spec, wants=Wants.from_json(first["wants"]), keep=cache.root)
         plan.evidence.ignored = cache.own_folders

@@ -33,6 +33,7 @@ from roadworthy.registry import not_installed, register
 from roadworthy.spec import Assessment, SpecError
 from roadworthy.store import ChunkCache, StoreError, StoreUnreachable, open_cache
 from roadworthy.subject.module import SubjectError
+from roadworthy.subject.training import cores
 
 WAITING = 2
 """Chunks an actor has at a time: the next one is there when it has finished one."""
@@ -88,7 +89,9 @@ def _connect(ray: Any, address: str) -> bool:
     if ray.is_initialized():
         return False
     path = os.pathsep.join(p for p in sys.path if p)
-    given = {"env_vars": {"PYTHONPATH": path}}
+    # With one thread, which is Ray's default, sums of large matrices differ in the last digits from those made here.
+    threads = os.environ.get("OMP_NUM_THREADS", str(cores()))
+    given = {"env_vars": {"PYTHONPATH": path, "OMP_NUM_THREADS": threads}}
     options = {"log_to_driver": False, "logging_level": "error", "runtime_env": given}
     ends = signal.getsignal(signal.SIGTERM)
     try:
@@ -124,6 +127,7 @@ def _pool(ray: Any, plan: Plan, cache: ChunkCache, workers: int | None, address:
     task = {
         "text": document.text,
         "path": str(document.path.resolve()),
+        "execution": dict(plan.spec.execution),
         "cache": cache.address,
         "wants": plan.wants.to_json(),
         "version": f"{code_version()}, {libraries()}",
@@ -297,7 +301,7 @@ class SubjectActor:
         self._cache = open_cache(first["cache"])
         if self._cache.claimed.read(first["token"]) is None:
             raise SpecError(f"it sees another folder at {first['cache']} than the driver; mount it")
-        spec = Assessment.bare(first["text"], first["path"])
+        spec = Assessment.bare(first["text"], first["path"], first["execution"])
         wants = Wants.from_json(first["wants"])
         self._plan = resolve(spec, wants=wants, keep=self._cache.root)
         self._plan.evidence.ignored = self._cache.own_folders

@@ -92,14 +92,19 @@ def may_pass(error: str) -> bool:
 def work(plan: Plan, cache: ChunkCache, index: int, *, key: str | None = None) -> Done:
     """Compute a chunk and keep it under its key, or under the one that was given with the work."""
     chunk = plan.chunks[index]
-    started = time.perf_counter()
+    started, seen = time.perf_counter(), plan.evidence
+    before = len(seen.files)
     trace = compute(plan, chunk)
     errors = [e for e in trace[SYSTEM].error if e is not None]
-    # Answers from a file stay as they are until the file changes, and with it the key.
     cache.write(
-        key or chunk.key, trace, passing=0 if plan.answers_by_id else sum(map(may_pass, errors))
+        key or chunk.key,
+        trace,
+        # Answers from a file stay as they are until the file changes, and with it the key.
+        passing=0 if plan.answers_by_id else sum(map(may_pass, errors)),
+        files=dict(seen.states(plan.spec.base, since=before)),
+        unseen=list(seen.unseen),
     )
-    seconds, seen = time.perf_counter() - started, plan.evidence
+    seconds = time.perf_counter() - started
     first = errors[0] if errors else ""
     return Done(index, len(chunk), len(errors), seconds, first, dict(seen.files), list(seen.unseen))
 

@@ -385,11 +385,12 @@ class Assessment(Strict):
         return cls.of(Document.parse(text, path))
 
     @classmethod
-    def bare(cls, text: str, path: str | Path) -> Assessment:
+    def bare(cls, text: str, path: str | Path, execution: Mapping[str, Any]) -> Assessment:
         """What runs the subject on cases, of a file that was checked already: no section is loaded."""
         document = Document.parse(text, path)
         left = ("claims", "supervisors")
         known = {k: v for k, v in document.content.items() if k in cls.model_fields}
+        known["execution"] = execution  # which need not be the file's
         spec = Assessment.model_validate({k: v for k, v in known.items() if k not in left})
         spec._document = document
         spec._load_measure()

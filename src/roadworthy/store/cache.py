@@ -19,7 +19,7 @@ import os
 import shutil
 import time
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -30,8 +30,9 @@ from roadworthy.store.files import Folder, SharedFiles
 from roadworthy.subject.trace import Trace, link_chunk, partial_name, read_manifest, this_machine
 
 _T = TypeVar("_T")
-PASSING = "passing"
-"""Under which name a chunk says how many of its cases failed for a reason that may pass."""
+PASSING, FILES, UNSEEN = "passing", "files", "unseen"
+"""Under which names a chunk says how many of its cases failed for a reason that may pass, and what the subject
+was first seen to depend on while it was computed."""
 PAUSE_S = 0.05
 """How long a chunk may be away while another process puts a new one in its place."""
 
@@ -93,12 +94,17 @@ class ChunkCache:
         return not about.get(PASSING, 0)
 
     def rename(self, old: str, new: str) -> None:
-        """Keep a chunk under another key: more is known of what its answers depend on."""
+        """Keep a chunk under another key too: more is known of what its answers depend on, and others may be reading it."""
         if old == new or not self.folder(old).is_dir():
             return
         self.drop(new)
         self.folder(new).parent.mkdir(parents=True, exist_ok=True)
-        self.folder(old).rename(self.folder(new))
+        link_chunk(self.folder(old), self.folder(new))
+
+    def noted(self, key: str) -> tuple[dict[str, str], list[str]]:
+        """What the subject was first seen to open, and to depend on besides, while a chunk was computed."""
+        about = _again_if_away(lambda: read_manifest(self.folder(key)))["about"]
+        return dict(about.get(FILES, {})), list(about.get(UNSEEN, []))
 
     def subject_files(self, subject: str) -> dict[str, list[str]]:
         """What a subject was seen to open (`files`) and to depend on besides (`unseen`) in earlier runs."""
@@ -109,7 +115,10 @@ class ChunkCache:
             return {"files": [], "unseen": []}
 
     def keep_subject_files(self, subject: str, files: list[str], unseen: list[str]) -> None:
-        """Remember it, whole or not at all."""
+        """Remember it, whole or not at all, with what is remembered already."""
+        known = self.subject_files(subject)
+        files = sorted({*known["files"], *files})
+        unseen = list(dict.fromkeys([*known["unseen"], *unseen]))
         path = self.root / "subjects" / f"{subject}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = partial_name(path)
@@ -126,15 +135,25 @@ class ChunkCache:
         for path in self.root.glob(f"supervisors/*/scores/{key}.npz"):
             path.unlink(missing_ok=True)
 
-    def write(self, key: str, trace: Trace, *, passing: int = 0) -> None:
-        """Keep a chunk, whole or not at all; `passing` cases failed for a reason that may pass."""
+    def write(
+        self,
+        key: str,
+        trace: Trace,
+        *,
+        passing: int = 0,
+        files: Mapping[str, str] | None = None,
+        unseen: Sequence[str] = (),
+    ) -> None:
+        """Keep a chunk, whole or not at all; `passing` cases failed for a reason that may pass. `files` and `unseen` are
+        what `noted` gives."""
         folder = self.folder(key)
         folder.parent.mkdir(parents=True, exist_ok=True)
         self.checked.discard(key)
         if self._is_here(key):
             return
         self._forget_scores(key)
-        trace.write(folder, about={PASSING: passing}, replace=True)
+        about = {PASSING: passing, FILES: dict(files or {}), UNSEEN: list(unseen)}
+        trace.write(folder, about=about, replace=True)
 
     def read(self, key: str) -> Trace:
         """A chunk again."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import importlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -30,12 +31,15 @@ SORTED = ("created", "name", "verdict", "version", "cases")
 """What rows can be sorted by; each has an index in the data base."""
 PENDING = "index-pending"
 """Beside the chunks of a runs folder: rows that could not be written yet."""
+LOCK = 7623944155202311
+"""PostgreSQL's advisory lock for changes of the schema; the number means nothing."""
 Step = Callable[[Any, Any], None]
 """A migration: given SQLAlchemy and a connection."""
 
 
 def _first(sql: Any, connection: Any) -> None:
-    _tables(sql)[1].create(connection)
+    # SQLite keeps a table that was made by a process which was then killed.
+    _tables(sql)[1].create(connection, checkfirst=True)
 
 
 MIGRATIONS: tuple[Step, ...] = (_first,)
@@ -104,19 +108,18 @@ class RunIndex:
         self._engine.dispose()
 
     def _put(self, rows: Sequence[dict[str, Any]], connection: Any) -> None:
-        sql, table = self._sql, self._runs
-        keys = sql.tuple_(table.c.root, table.c.folder)
-        for start in range(0, len(rows), 400):
-            part = rows[start : start + 400]
-            gone = keys.in_([(row["root"], row["folder"]) for row in part])
-            connection.execute(sql.delete(table).where(gone))
-            connection.execute(sql.insert(table), part)
+        dialect = importlib.import_module(f"sqlalchemy.dialects.{connection.dialect.name}")
+        insert = dialect.insert(self._runs)
+        new = {name: insert.excluded[name] for name in COLUMNS}
+        last = {(row["root"], row["folder"]): row for row in rows}
+        put = insert.on_conflict_do_update(index_elements=("root", "folder"), set_=new)
+        connection.execute(put, list(last.values()))
 
     def _migrate(self, connection: Any) -> None:
         sql = self._sql
-        self._versions.create(connection, checkfirst=True)
         if connection.dialect.name == "postgresql":  # one process at a time
-            connection.execute(sql.text("LOCK TABLE roadworthy_schema IN EXCLUSIVE MODE"))
+            connection.execute(sql.text(f"SELECT pg_advisory_xact_lock({LOCK})"))
+        self._versions.create(connection, checkfirst=True)
         known = connection.execute(sql.select(sql.func.max(self._versions.c.version))).scalar() or 0
         if known > len(MIGRATIONS):
             raise StoreError(
@@ -191,11 +194,14 @@ def check_index(url: str) -> None:
 def record_in_index(url: str, row: Mapping[str, Any], kept: Path) -> str:
     """Write the row of a run, and those that still wait under `kept`; if that fails, what to tell the user."""
     folder = RunFolder(kept / PENDING / _name_of(url))
-    waiting = sorted(folder.path.glob("*.json"))
+    folder.write_text(f"{row['folder']}.json", json.dumps(dict(row)))
+    waiting = {}
+    for path in sorted(folder.path.glob("*.json")):
+        with contextlib.suppress(FileNotFoundError):  # another run has just written it
+            waiting[path] = json.loads(path.read_text())
     try:
-        RunIndex(url).add(*(json.loads(path.read_text()) for path in waiting), row)
+        RunIndex(url).add(*waiting.values())
     except IndexUnreachable as error:
-        folder.write_text(f"{row['folder']}.json", json.dumps(dict(row)))
         return f"{error}. The row of this run waits in {folder.path} and is written by the next run with this index"
     for path in waiting:
         path.unlink(missing_ok=True)

@@ -56,11 +56,11 @@ class SharedCache(ChunkCache):
         """From the store, unless it is here for good."""
         self.has(key, now=True)
 
-    def write(self, key: str, trace: Trace, *, passing: int = 0) -> None:
+    def write(self, key: str, trace: Trace, *, passing: int = 0, **noted: Any) -> None:
         """Here, then in the store; also what failed for a passing reason, for the driver of a worker elsewhere."""
         if self.files.read(_object(key)) is None:
             super().drop(key)  # it was dropped from the store by another machine
-        super().write(key, trace, passing=passing)
+        super().write(key, trace, passing=passing, **noted)
         self.files.write(_object(key), _packed(self.folder(key)))
         if not passing:
             self._listed[key] = 0.0
@@ -82,7 +82,6 @@ class SharedCache(ChunkCache):
         super().rename(old, new)
         if old != new and self._is_here(new):
             self.files.write(_object(new), _packed(self.folder(new)))
-            self.files.delete(_object(old))
             self._listed[new] = 0.0
 
     def drop(self, key: str) -> None:
@@ -123,11 +122,15 @@ class SharedCache(ChunkCache):
             return False
         self._forget_scores(key)
         self.checked.discard(key)
-        with (
-            whole_folder(self.folder(key)) as partial,
-            tarfile.open(fileobj=io.BytesIO(content)) as packed,
-        ):
-            packed.extractall(partial, filter="data")
+        try:
+            with (
+                tarfile.open(fileobj=io.BytesIO(content)) as packed,
+                whole_folder(self.folder(key)) as partial,
+            ):
+                packed.extractall(partial, filter="data")
+        except tarfile.TarError:  # damaged: it is computed again
+            self._listed.pop(key, None)
+            return False
         return True
 
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import hashlib
+import itertools
 import os
 import re
 import stat
@@ -80,9 +81,11 @@ class SubjectEvidence:
         files = ((p, s) for p, s in self.files.items() if not s.startswith(LISTING))
         return [place for place, state in files if state_of_file(place) != state]
 
-    def states(self, base: Path) -> list[tuple[str, str]]:
-        """Every path with its state; paths inside the folder of the assessment file are relative to it."""
-        return sorted((_relative(place, base), state) for place, state in self.files.items())
+    def states(self, base: Path, *, since: int = 0) -> list[tuple[str, str]]:
+        """Every path with its state, the first `since` left out; paths inside the folder of the assessment file are relative
+        to it."""
+        seen = itertools.islice(self.files.items(), since, None)
+        return sorted((_relative(place, base), state) for place, state in seen)
 
     def _opened(self, place: Any, mode: Any, flags: int) -> None:
         if not isinstance(place, _PLAIN):
