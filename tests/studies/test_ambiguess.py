@@ -50,7 +50,8 @@ def made(study, tmp_path_factory):
     cache = tmp_path_factory.mktemp("cache")
     for split, part, n in (("reference", "train", 800), ("test", "t10k", 48)):
         data = load({"bundled": "fashion-mnist", "split": split}, base=Path(), name=split)
-        images, labels = np.asarray(data.inputs[:n]), np.asarray(data.targets[:n])
+        five = np.flatnonzero(np.asarray(data.targets) < 5)[:n]  # ten pairs
+        images, labels = np.asarray(data.inputs[:])[five], np.asarray(data.targets)[five]
         for name, shown in (("fashion-mnist", images), ("mnist", images[:, ::-1])):
             (cache / "data" / name).mkdir(parents=True, exist_ok=True)
             write_idx(cache / "data" / name / f"{part}-images-idx3-ubyte", shown)

@@ -40,12 +40,13 @@ MODULES = (
 @pytest.fixture(scope="module")
 def study():
     """The modules of the study, which is no package; what they need beyond numpy and OpenCV they import when they run."""
-    sys.path[:0] = FOLDERS
-    try:
-        yield SimpleNamespace(**{name: importlib.import_module(name) for name in MODULES})
-    finally:
+    own = {path.stem for folder in FOLDERS for path in Path(folder).glob("*.py")}
+    with pytest.MonkeyPatch.context() as patch:
+        for name in own:
+            patch.delitem(sys.modules, name, raising=False)  # of another study
         for folder in FOLDERS:
-            sys.path.remove(folder)
+            patch.syspath_prepend(folder)
+        yield SimpleNamespace(**{name: importlib.import_module(name) for name in MODULES})
 
 
 def table(name: str) -> list[dict[str, str]]:
