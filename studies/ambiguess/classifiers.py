@@ -1,13 +1,14 @@
 """The four architectures of the study: a small CNN, a fully connected network, ResNet and DenseNet.
 
-Widths of dense layers and dropout are those of the authors' code (github.com/testingautomated-usi/ambguess-src).
-The fully connected network has activations, which theirs lacks. ResNet-50 and DenseNet are small networks of
-the same building blocks, since pictures have 28 x 28 pixels; dropout stands at the end of all.
+Widths and dropout are those of the authors' code (github.com/testingautomated-usi/ambguess-src). The fully
+connected network has activations, which theirs lacks. Instead of a ResNet-50 that knows ImageNet, whose weights
+are not at hand, stands a small network of the same building blocks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -63,25 +64,32 @@ class Residual(nn.Module):
         return torch.relu(self.way(x) + self.past(x))
 
 
-class Dense(nn.Module):
-    """Convolutions that each read all outputs before them (Huang et al. 2017)."""
+class Grown(nn.Module):
+    """One layer of a dense block (Huang et al. 2017): reads all outputs before it, and adds its own."""
 
-    def __init__(self, inner: int, growth: int, count: int) -> None:
+    def __init__(self, inner: int, growth: int = 32, dropout: float = 0.1) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(
-            nn.Sequential(nn.BatchNorm2d(width), nn.ReLU(), nn.Conv2d(width, growth, 3, 1, 1, bias=False))
-            for width in range(inner, inner + count * growth, growth)
-        )
+        self.way = nn.Sequential(
+            nn.BatchNorm2d(inner), nn.ReLU(), nn.Conv2d(inner, 4 * growth, 1, bias=False), nn.Dropout(dropout),
+            nn.BatchNorm2d(4 * growth), nn.ReLU(), nn.Conv2d(4 * growth, growth, 3, 1, 1, bias=False), nn.Dropout(dropout),
+        )  # fmt: skip
 
     def forward(self, x: Tensor) -> Tensor:
         """All of them side by side."""
-        for layer in self.layers:
-            x = torch.cat([x, layer(x)], dim=1)
-        return x
+        return torch.cat([x, self.way(x)], dim=1)
 
 
-def _narrow(inner: int, outer: int) -> nn.Sequential:
-    return nn.Sequential(nn.BatchNorm2d(inner), nn.ReLU(), nn.Conv2d(inner, outer, 1), nn.AvgPool2d(2))
+class Weighed(nn.Module):
+    """Maps weighed by what all of them show (Hu et al. 2018)."""
+
+    def __init__(self, maps: int) -> None:
+        super().__init__()
+        less, more = nn.Conv2d(maps, maps // 16, 1), nn.Conv2d(maps // 16, maps, 1)
+        self.weights = nn.Sequential(nn.AdaptiveAvgPool2d(1), less, nn.ReLU(), more, nn.Sigmoid())
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The same maps, some of them fainter."""
+        return x * self.weights(x)
 
 
 def cnn() -> Network:
@@ -93,19 +101,12 @@ def cnn() -> Network:
     return Network([*conv, nn.Flatten()], nn.Sequential(nn.Dropout(0.5), nn.Linear(1600, CLASSES)))
 
 
-def fc() -> Network:
-    """Three dense layers before the answer, with activations, which the paper's lack."""
-    first = nn.Sequential(nn.Flatten(), nn.Linear(784, 512), nn.ReLU())
-    second = nn.Sequential(nn.Dropout(0.2), nn.Linear(512, 512), nn.ReLU())
-    head = nn.Sequential(nn.Dropout(0.2), nn.Linear(512, 64), nn.ReLU(), nn.Linear(64, CLASSES))
+def fc(between: Callable[[], nn.Module] = nn.ReLU) -> Network:
+    """Three dense layers before the answer."""
+    first = nn.Sequential(nn.Flatten(), nn.Linear(784, 512), between())
+    second = nn.Sequential(nn.Dropout(0.2), nn.Linear(512, 512), between())
+    head = nn.Sequential(nn.Dropout(0.2), nn.Linear(512, 64), between(), nn.Linear(64, CLASSES))
     return Network([first, second], head)
-
-
-def linear() -> Network:
-    """The fully connected network as the authors coded it, without activations."""
-    head = nn.Sequential(nn.Dropout(0.2), nn.Linear(512, 64), nn.Linear(64, CLASSES))
-    first = nn.Sequential(nn.Flatten(), nn.Linear(784, 512))
-    return Network([first, nn.Sequential(nn.Dropout(0.2), nn.Linear(512, 512))], head)
 
 
 def resnet() -> Network:
@@ -125,18 +126,23 @@ def resnet() -> Network:
 
 
 def densenet() -> Network:
-    """Three dense blocks of four layers."""
-    first = nn.Sequential(nn.Conv2d(1, 24, 3, 1, 1), Dense(24, 16, 4), _narrow(88, 44))
-    second = nn.Sequential(Dense(44, 16, 4), _narrow(108, 54))
-    third = nn.Sequential(
-        Dense(54, 16, 4), nn.BatchNorm2d(118), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()
+    """Dense blocks of six and twelve layers with weighed maps, as the authors' code has them."""
+    stem = nn.Sequential(
+        nn.Conv2d(1, 16, 7, 2, 3, bias=False), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(3, 2, 1)
     )
-    return Network([first, second, third], nn.Sequential(nn.Dropout(0.1), nn.Linear(118, CLASSES)))
+    first = nn.Sequential(*(Grown(width) for width in range(16, 208, 32)), Weighed(208))
+    narrow = nn.Sequential(
+        nn.BatchNorm2d(208), nn.ReLU(), nn.Conv2d(208, 208, 1, bias=False), nn.Dropout(0.1), nn.AvgPool2d(2)
+    )
+    second = nn.Sequential(narrow, Weighed(208), *(Grown(width) for width in range(208, 592, 32)), Weighed(592))
+    pooled = nn.Sequential(nn.BatchNorm2d(592), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    return Network([nn.Sequential(stem, first), second, pooled], nn.Linear(592, CLASSES))
 
 
 ARCHITECTURES: dict[str, Callable[[], Network]] = {
-    "cnn": cnn, "fc": fc, "resnet": resnet, "densenet": densenet, "linear": linear
+    "cnn": cnn, "fc": fc, "resnet": resnet, "densenet": densenet, "linear": partial(fc, nn.Identity)
 }  # fmt: skip
+"""The linear one is the fully connected network as the authors coded it, without activations."""
 
 
 def trained(
@@ -144,18 +150,39 @@ def trained(
 ) -> Network:
     """Adam with a rate that falls to zero; pictures (n, 28, 28) from 0 to 1 on their device."""
     torch.manual_seed(seed)
-    network = build().to(images.device).train()
-    rate = 1e-3 * max(1.0, batch / 256) ** 0.5
-    optimiser = torch.optim.Adam(network.parameters(), lr=rate, fused=images.is_cuda)
+    network, there = build().to(images.device).train(), images.is_cuda
+    rate = torch.tensor(1e-3, device=images.device) if there else 1e-3
+    optimiser = torch.optim.Adam(network.parameters(), lr=rate, fused=there, capturable=there)
+    shown, wanted = images[:batch, None].clone(), labels[:batch].clone()
+
+    def step() -> None:
+        optimiser.zero_grad(set_to_none=True)
+        nn.functional.cross_entropy(network(shown), wanted).backward()
+        optimiser.step()
+
+    again = _recorded(step) if there else step
     steps = epochs * (len(images) // batch)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
     generator = torch.Generator(device=images.device).manual_seed(seed)
     for _ in range(epochs):
         order = torch.randperm(len(images), generator=generator, device=images.device)
         for rows in order[: len(order) // batch * batch].view(-1, batch):
-            optimiser.zero_grad(set_to_none=True)
-            loss = nn.functional.cross_entropy(network(images[rows, None]), labels[rows])
-            loss.backward()
-            optimiser.step()
+            shown.copy_(images[rows, None])
+            wanted.copy_(labels[rows])
+            again()
             schedule.step()
     return network.eval()
+
+
+def _recorded(step: Callable[[], None]) -> Callable[[], None]:
+    """A step as one graph of the GPU, which else waits for Python most of the time; three are taken at once."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            step()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    return graph.replay

@@ -56,16 +56,16 @@ def _found(folder: Path, mode: str) -> Found:
 
 
 def _first(name: str, mode: str, found: Found, paper: dict[str, Any]) -> Iterable[dict[str, Any]]:
-    """Table I: all architectures, then each."""
-    four = [run for kind, runs in found.items() if kind != LINEAR for run in runs]
-    for kind, runs in {"all": four, **found}.items():
+    """Table I: all architectures, with the linear network as the authors coded it, then each."""
+    four, coded = ([run for kind in found if kind != k for run in found[kind]] for k in (LINEAR, "fc"))
+    for kind, runs in {"all": four, "as coded": coded if LINEAR in found else [], **found}.items():
         for which in ("nominal", "shared", "disjoint") if runs else ():
             row = {"set": name, "training": mode, "networks": kind, "runs": len(runs), "test": which}
             printed = f"{PAPER_NAMES[name]}|{'nominal' if which == 'nominal' else 'ambiguous'}"
             for measure in ("top1", "top2", "top_pair", "entropy"):
                 values = [r["table1"][which][measure] for r in runs if measure in r["table1"][which]]
                 row |= {measure: _mean(values), f"{measure} sd": _deviation(values)}
-                if kind == "all":
+                if kind in ("all", "as coded"):
                     row[f"{measure} paper"] = paper["table1"].get(f"{printed}|{measure}", "")
             yield row
 
@@ -79,7 +79,8 @@ def _second(name: str, found: Found, paper: dict[str, Any]) -> Iterable[dict[str
         asked = "ambiguous" if which in ("shared", "disjoint") else which
         values = {kind: [run[key] for run in runs if key in run] for kind, runs in tables.items()}
         four = [v for kind, runs in values.items() if kind != LINEAR for v in runs]
-        coded = [v for kind, runs in values.items() if kind != "fc" for v in runs]
+        same = f"{supervisor}, as coded|{which}"
+        coded = [run.get(same, run.get(key)) for kind in values if kind != "fc" for run in tables[kind] if key in run]
         printed = paper["table2"].get(f"{supervisor}|{PAPER_NAMES[name]}|{asked}", "")
         row: dict[str, Any] = {"set": name, "supervisor": supervisor, "test": which}
         row |= {"mean": _mean(four), "sd": _deviation(four), "paper": printed}

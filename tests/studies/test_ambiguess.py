@@ -58,12 +58,11 @@ def made(study, tmp_path_factory):
             write_idx(cache / "data" / name / f"{part}-labels-idx1-ubyte", labels)
     small = replace(
         study.QUICK, images=800, ambiguous=(90, 60), tested=48, training={"cnn": (4, 32)},
-        pool={"cnn": 3}, runs=1, ensemble=2, passes=3, dissected=200,
+        pool={"cnn": 3}, runs=1, ensemble=2, passes=3, looks=8_000, dissected=200,
     )  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(raae, "EPOCHS", 6)
         patch.setattr(between_classes, "GRID", 20)
-        patch.setattr(study, "LOOKS", 8_000)
         patch.setattr(raae, "FOOLED", (0.0, 1.0))
         patch.setattr(raae, "TWO_CLASS", 0.0)
         first = list(study.Study("fashion-mnist", small, cache, "quick").run(["cnn"]))
@@ -148,3 +147,10 @@ def test_the_papers_figures_are_the_printed_ones():
                 assert (
                     abs(float(row["mean"]) - float(row["paper"]) - float(row["difference"])) < 1e-3
                 )
+
+
+def test_a_class_without_a_density_is_one_whose_covariance_is_singular(study):
+    rows = np.random.default_rng(0).normal(size=(60, 5)).astype(np.float32)
+    assert not study._fails(rows)
+    assert study._fails(np.c_[rows, np.zeros(60, np.float32)])  # an activation that is never used
+    assert study._fails(rows[:4])
