@@ -152,7 +152,7 @@ class Study:
         yield f"{self.name}: ambiguous pictures"
         self.corrupted = corrupted(self.tested)
         if "pictures" in stages:
-            self._autoencoders()
+            self._autoencoders()  # else each process fits its own
         for mode in ("mixed", "nominal"):
             for architecture, count in self.how.pool.items():
                 if architecture not in stages:

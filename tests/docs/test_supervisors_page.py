@@ -11,7 +11,9 @@ import yaml
 from roadworthy import registry
 from roadworthy.spec import Assessment
 
-PAGE = (Path(__file__).parents[2] / "docs" / "supervisors.md").read_text()
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "supervisors.md").read_text()
+BOTH = PAGE + (DOCS / "prioritisation.md").read_text()
 FAMILIES = PAGE.split("## By what they read")[1].split("## What the table means")[0]
 RULES = PAGE.split("## How verdicts come about")[1].split("## How to choose")[0]
 HEAD = "subject: {task: classification, onnx: model.onnx}\n"
@@ -25,7 +27,7 @@ def test_every_supervisor_has_its_place_among_the_families() -> None:
     assert there - set(named) == set()
 
 
-@pytest.mark.parametrize("block", re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL))
+@pytest.mark.parametrize("block", re.findall(r"```yaml\n(.*?)```", BOTH, re.DOTALL))
 def test_every_part_of_an_assessment_on_the_page_is_accepted(block: str) -> None:
     indent = min(len(line) - len(line.lstrip()) for line in block.splitlines() if line.strip())
     text = HEAD + "\n".join(line[indent:] for line in block.splitlines()) + "\n"

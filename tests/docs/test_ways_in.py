@@ -98,7 +98,8 @@ def test_functions_are_given_what_the_table_says(tmp_path, make):
 
 
 @pytest.mark.parametrize(
-    "page", ["ways-in.md", "functions.md", "assessment-file.md", "../README.md"]
+    "page",
+    ["ways-in.md", "functions.md", "assessment-file.md", "data.md", "claims.md", "../README.md"],
 )
 def test_every_assessment_on_a_page_is_accepted(page):
     blocks = re.findall(r"```yaml\n(.*?)```", (DOCS / page).read_text(), re.DOTALL)

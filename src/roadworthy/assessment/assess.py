@@ -356,7 +356,7 @@ class _Work:
         if known == ({p for p, _ in plan._files[0]}, self._unseen, plan.once):
             return
         for old, new in zip(self.plan.chunks, plan.chunks, strict=True):
-            self.cache.rename(old.key, new.key)
+            self.cache.keep_under(old.key, new.key)
         self.plan = plan
         self._remember()
 

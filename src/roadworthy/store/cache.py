@@ -93,7 +93,7 @@ class ChunkCache:
         self.checked.add(key)
         return not about.get(PASSING, 0)
 
-    def rename(self, old: str, new: str) -> None:
+    def keep_under(self, old: str, new: str) -> None:
         """Keep a chunk under another key too: more is known of what its answers depend on, and others may be reading it."""
         if old == new or not self.folder(old).is_dir():
             return

@@ -206,9 +206,8 @@ class Remote:
                 if type(error).__name__ == "NoCredentialsError":
                     raise StoreError(f"the store {self.url}: {error}") from error
                 if time.monotonic() + pause > until:
-                    self._patience = (
-                        0.0  # what is left to do there, such as to release claims, is tried once
-                    )
+                    # What is left to do there, such as to release claims, is tried once.
+                    self._patience = 0.0
                     raise StoreUnreachable(
                         f"the store {self.url} did not answer for {PATIENCE_S:.0f} s: {error}"
                     ) from error

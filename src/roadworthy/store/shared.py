@@ -77,9 +77,9 @@ class SharedCache(ChunkCache):
             self._brought(key)
         super().link_into(key, folder)
 
-    def rename(self, old: str, new: str) -> None:
+    def keep_under(self, old: str, new: str) -> None:
         """In both places."""
-        super().rename(old, new)
+        super().keep_under(old, new)
         if old != new and self._is_here(new):
             self.files.write(_object(new), _packed(self.folder(new)))
             self._listed[new] = 0.0
